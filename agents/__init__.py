@@ -1,0 +1,15 @@
+"""Agents that play cribbage: observations in, actions out. Import this package and say ``make_agent(spec)``."""
+
+from agents.base import Agent, decision_keys, sample_actions
+from agents.registry import AgentError, agent_names, load_modules, make_agent, register_agent
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "agent_names",
+    "decision_keys",
+    "load_modules",
+    "make_agent",
+    "register_agent",
+    "sample_actions",
+]

@@ -1,0 +1,92 @@
+"""What every agent is: observations in, actions out, many at a time.
+
+Agents see observations only (:mod:`cribbage_env.observation`), so none can peek at hidden cards.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cribbage_env.jit import jit
+from cribbage_env.streams import check_seed, combine, combine_arrays, unit
+
+Observations = NDArray[np.uint8]
+Masks = NDArray[np.int8]
+Keys = NDArray[np.uint64]
+
+
+@jit
+def _sample(policy: NDArray[np.float64], keys: Keys, actions: NDArray[np.int64]) -> None:
+    for i in range(policy.shape[0]):
+        total = 0.0
+        for action in range(policy.shape[1]):
+            total += policy[i, action]
+        threshold = unit(keys[i]) * total
+        passed = 0.0
+        chosen = 0
+        for action in range(policy.shape[1]):
+            if policy[i, action] > 0.0:
+                chosen = action  # also if rounding leaves the threshold above all of them
+                passed += policy[i, action]
+                if passed > threshold:
+                    break
+        actions[i] = chosen
+
+
+def sample_actions(policy: NDArray[np.float64], keys: Keys) -> NDArray[np.int64]:
+    """One action a row, (B,) int64, drawn from probabilities (B, A) float64 by keys (B,) uint64."""
+    actions = np.empty(len(policy), np.int64)
+    _sample(np.ascontiguousarray(policy, np.float64), keys, actions)
+    return actions
+
+
+class Agent(ABC):
+    """Chooses actions for batches of observations.
+
+    Subclasses write :meth:`policy`; :meth:`act` draws from it. Everything random in a row follows from the row's key,
+    so that what an agent does in a game does not depend on the batch, process or machine the game is played in.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """The agent's spec, or the name that a config gave it."""
+        self.reset(0)
+
+    def reset(self, seed: int) -> None:
+        """Start the agent's own stream of randomness anew; it serves calls of :meth:`act` without keys."""
+        self._stream = np.uint64(check_seed(seed))
+        self._drawn = 0
+
+    @abstractmethod
+    def policy(self, observations: Observations, masks: Masks) -> NDArray[np.float64]:
+        """The probabilities of all actions.
+
+        Args:
+            observations: (B, D) uint8 of the seats to act.
+            masks: (B, 19) int8, 1 for legal actions; every row has one.
+
+        Returns:
+            (B, 19) float64; rows sum to 1, illegal actions have 0.
+        """
+
+    def act(self, observations: Observations, masks: Masks, keys: Keys | None = None) -> NDArray[np.int64]:
+        """Actions (B,) int64, drawn from :meth:`policy` by ``keys`` (B,) uint64 (None: the agent's own stream)."""
+        return sample_actions(self.policy(observations, masks), self._keys(len(observations)) if keys is None else keys)
+
+    def _keys(self, n: int) -> Keys:
+        """The next n keys of the agent's own stream."""
+        numbers = np.arange(self._drawn, self._drawn + n)
+        self._drawn += n
+        return combine_arrays(np.full(n, self._stream), numbers)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+def decision_keys(match_seed: int, games: NDArray[np.integer], decisions: NDArray[np.integer]) -> Keys:
+    """The keys (B,) uint64 of decisions: a function of the match's seed, the game and the decision's number in it."""
+    match_key = combine(np.uint64(match_seed), 0)
+    return combine_arrays(combine_arrays(np.full(len(games), match_key, np.uint64), games), decisions)

@@ -1,0 +1,108 @@
+"""One compiler decorator for every kernel: numba's ``njit`` with a disk cache that cannot go stale.
+
+numba's own ``cache=True`` looks only at the file that a function is written in. Edit a function it calls, or a constant
+it froze, in another file, and the old machine code is served. Here the cache folder is named after a digest of all
+sources that a kernel can reach: this package, and the top-level package of the kernel. An edit means a new folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numba.core.config
+
+_PACKAGE = Path(__file__).resolve().parent
+_PREFIX = "kernels-"
+_KEPT_GENERATIONS = 4  # cache folders of older sources kept beside the newest
+
+
+@functools.cache
+def source_digest(folder: Path) -> str:
+    """Hex digest of every Python source below ``folder`` and of this package, by relative path and content."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for root in sorted({folder, _PACKAGE}):
+        for source in sorted(root.rglob("*.py")):
+            digest.update(str(source.relative_to(root)).encode() + b"\0")
+            digest.update(hashlib.sha256(source.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _source_folder(func: Callable[..., Any]) -> Path:
+    """The folder of the top-level package that ``func`` belongs to (the file's own folder outside packages)."""
+    folder = Path(inspect.getfile(func)).resolve().parent
+    while (folder.parent / "__init__.py").exists():
+        folder = folder.parent
+    return folder
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@functools.cache
+def cache_folder(folder: Path) -> Path | None:
+    """Where machine code of sources below ``folder`` is cached, or None if no place can be written to.
+
+    ``NUMBA_CACHE_DIR`` if set, else ``__pycache__`` beside the sources, else the user's cache folder.
+    """
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cribbage-lab"
+    bases = [Path(given)] if given else [folder / "__pycache__", user_cache]
+    for base in bases:
+        target = base / f"{_PREFIX}{folder.name}-{source_digest(folder)}"
+        if _writable(target):
+            _forget_old(base, f"{_PREFIX}{folder.name}-", target)
+            return target
+    return None
+
+
+def _forget_old(base: Path, prefix: str, current: Path) -> None:
+    """Delete all but the newest few cache folders of earlier sources."""
+    try:
+        old = [path for path in base.glob(f"{prefix}*") if path != current]
+        old.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:  # another process is tidying up
+        return
+    for path in old[_KEPT_GENERATIONS:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """``numba.njit`` for this project's kernels: releases the GIL, cached on disk under a key of all sources.
+
+    Used as ``@jit`` or ``@jit(parallel=True)``. Where no cache folder can be written, kernels are compiled anew in
+    every process.
+    """
+    if func is None:
+        return functools.partial(jit, **options)
+    folder = cache_folder(_source_folder(func))
+    options = {"nogil": True, **options}
+    if folder is None:
+        return numba.njit(**options)(func)
+    settings: Any = numba.core.config  # CACHE_DIR is set from outside its module
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(folder)
+    try:
+        return numba.njit(cache=True, **options)(func)
+    finally:
+        settings.CACHE_DIR = before
+
+
+def inline_jit(func: Callable[..., Any]) -> Any:
+    """:func:`jit` for a small kernel that allocates nothing: LLVM inlines it wherever it is called, without counting
+    references to its arrays (calls with array arguments and atomic counters cost more than the work in between)."""
+    return jit(func, forceinline=True, _nrt=False)

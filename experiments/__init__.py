@@ -1,0 +1,1 @@
+"""What you run: training, tournaments, analysis. Imports agents and cribbage_env."""
