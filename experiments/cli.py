@@ -1,0 +1,124 @@
+"""The command ``cribbage``.
+
+Each subcommand lives in the module that does its work, as two functions: ``add_arguments(parser)`` and
+``run(args) -> int`` (the exit code). Modules are imported only when their command is called. Bad input ends with one
+line and exit code 2, Ctrl-C with exit code 130.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import event as numba_event
+
+from agents.registry import AgentError
+from experiments.config import UserError
+
+INTERRUPTED = 130
+BAD_INPUT = 2
+
+
+@dataclass(frozen=True)
+class _Command:
+    module: str
+    summary: str
+    example: str
+
+
+COMMANDS = {
+    "train": _Command(
+        "experiments.training.command",
+        "train an agent by self-play from a config file",
+        "cribbage train configs/train/quickstart.yaml learner.lr=3e-4 --seed 1",
+    ),
+    "tournament": _Command(
+        "experiments.tournament.command",
+        "play a round robin on duplicate deals from a config file",
+        "cribbage tournament configs/tournament/quickstart.yaml games=2000 --seed 1",
+    ),
+    "evaluate": _Command(
+        "experiments.tournament.evaluate",
+        "play two agents against each other on duplicate deals",
+        "cribbage evaluate greedy random --games 2000 --seed 1",
+    ),
+    "bench": _Command(
+        "experiments.bench",
+        "measure the engine, the environments and the tournament; JSON on standard output",
+        "cribbage bench --seconds 1",
+    ),
+}
+
+
+class _CompilerNotice(numba_event.Listener):
+    """Says once on standard error that kernels are being compiled, so that a first start does not look hung."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said:
+            self.said = True
+            print("Compiling the engine for this machine (once, 10 to 20 seconds) ...", file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> Any:
+        self.exit(BAD_INPUT, f"error: {message} (see {self.prog} --help)\n")
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    """The parser; only the module of the command that is called is loaded."""
+    parser = _Parser(prog="cribbage", description="A research framework for the card game cribbage.")
+    parser.add_argument("--version", action="version", version=f"cribbage-lab {_version()}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, known in COMMANDS.items():
+        sub = subparsers.add_parser(
+            name,
+            help=known.summary,
+            description=known.summary[0].upper() + known.summary[1:] + ".",
+            epilog=f"example: {known.example}",
+        )
+        if name == command:
+            importlib.import_module(known.module).add_arguments(sub)
+    return parser
+
+
+def _version() -> str:
+    from cribbage_env import __version__
+
+    return __version__
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = next((argument for argument in arguments if not argument.startswith("-")), None)
+    try:
+        args = _parser(command).parse_args(arguments)
+        numba_event.register("numba:compile", _CompilerNotice())
+        return int(importlib.import_module(COMMANDS[args.command].module).run(args))
+    except (UserError, AgentError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader (head, less) has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
