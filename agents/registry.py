@@ -61,6 +61,7 @@ def register_agent(name: str, factory: Factory) -> None:
 for _name, _module, _class in (
     ("random", "agents.random", "RandomAgent"),
     ("greedy", "agents.greedy", "GreedyAgent"),
+    ("expected", "agents.expected", "ExpectedAgent"),
 ):
     _FACTORIES[_name] = _lazy(_module, _class)
 
