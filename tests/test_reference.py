@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 from reference import (
@@ -20,33 +17,10 @@ from reference import (
     playable,
     show_score,
 )
-
-CASES = Path(__file__).parent / "data" / "cases"
-Row = dict[str, Any]
-
-
-def rows_of(name: str) -> list[Row]:
-    lines = (CASES / name).read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines if line.strip()]
-    assert rows
-    return rows
-
-
-def parse(texts: Sequence[str]) -> list[int]:
-    return [parse_card(text) for text in texts]
-
+from rule_cases import Row, by_seat, deck_for_play, deck_of_game, id_of, parse, play_points, rows_of
 
 PEG_CASES = rows_of("peg_cases.jsonl")
 GAME_CASES = rows_of("game_cases.jsonl")
-
-
-def id_of(row: Row) -> str:
-    return str(row["id"])
-
-
-def by_seat(names: Row, pone: int) -> tuple[Any, Any]:
-    """The values for pone and dealer of a case, by seat."""
-    return (names["pone"], names["dealer"]) if pone == 0 else (names["dealer"], names["pone"])
 
 
 def discard(game: ReferenceGame, thrown: Sequence[int]) -> None:
@@ -92,14 +66,8 @@ def test_hand_average_cases() -> None:
 
 
 def test_peg_stack_cases() -> None:
-    names = {"fifteen": "fifteen", "thirtyone": "thirty_one", "pair": "pair", "royal": "pair"}
     for row in rows_of("peg_stack_cases.jsonl"):
-        score = play_score(parse(row["stack"]))
-        expected = {"fifteen": 0, "thirty_one": 0, "pair": 0, "run": 0, "total": row["points"]}
-        for part, points in row["parts"]:
-            name = names.get(part.removeprefix("double_"), "run")
-            expected[name] += points
-        assert score == expected, row
+        assert play_score(parse(row["stack"])) == play_points(row), row
 
 
 def test_legal_cases() -> None:
@@ -107,12 +75,6 @@ def test_legal_cases() -> None:
         cards = playable(parse(row["hand"]), row["count"])
         assert cards == parse(row["legal"]), row
         assert bool(cards) is row["must_play"], row
-
-
-def deck_for_play(pone: Sequence[int], dealer: Sequence[int]) -> list[int]:
-    """A deck with which the two can keep these four cards each; its starter is no jack."""
-    unused = [card for card in range(52) if card not in (*pone, *dealer)]
-    return [*pone, *unused[:2], *dealer, *unused[2:4], unused[4]]
 
 
 @pytest.mark.parametrize("dealer_seat", [0, 1])
@@ -155,9 +117,7 @@ def what_of(event: Event, pone: int) -> str:
 def test_game_cases(row: Row, dealer_seat: int) -> None:
     pone = 1 - dealer_seat
     names = {pone: "pone", dealer_seat: "dealer"}
-    deck = parse(
-        [*row["pone"], *row["pone_discard"], *row["dealer"], *row["dealer_discard"], row["starter"]],
-    )
+    deck = deck_of_game(row)
     start = by_seat(row["start"], pone)
     game = ReferenceGame(lambda deal: deck, dealer=dealer_seat, scores=start)
     discard(game, parse(row["pone_discard"]))
@@ -186,9 +146,7 @@ def test_game_cases(row: Row, dealer_seat: int) -> None:
 
 def test_heels_win_before_the_play() -> None:
     row = next(row for row in GAME_CASES if row["starter"][0] == "J")
-    deck = parse(
-        [*row["pone"], *row["pone_discard"], *row["dealer"], *row["dealer_discard"], row["starter"]],
-    )
+    deck = deck_of_game(row)
     game = ReferenceGame(lambda deal: deck, scores=(119, 120))
     game.step(0)
     game.step(0)
