@@ -1,0 +1,1 @@
+"""Matches on duplicate deals, tournaments, and their statistics."""

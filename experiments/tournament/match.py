@@ -1,0 +1,267 @@
+"""A match of two agents on duplicate deals, thousands of games at a time.
+
+Pair p of a match is one game seed played twice: agent A sits in seat 0, then in seat 1, with the same first dealer and
+the same decks. What luck gives to one agent in the first game it gives to the other in the second, so the pairs, not
+the games, are the samples of a statistic.
+
+Everything in a game follows from the match's seed and the game's number (pair p is games 2p and 2p + 1): the decks
+through the game's seed, agents' random choices through their keys. So the results don't depend on the batch size, on
+how many pairs are played, or on who else plays in a tournament.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents import Agent, AgentError, decision_keys
+from cribbage_env.cards import NO_CARD
+from cribbage_env.engine import (
+    CRIB_PART,
+    DEALER,
+    DECISIONS,
+    DISCARD,
+    HAND_DEALER_PART,
+    HAND_PONE_PART,
+    HEELS_PART,
+    PART_POINTS,
+    PARTS,
+    PHASE,
+    PLAY_DEALER_PART,
+    PLAY_PONE_PART,
+    PLAYER,
+)
+from cribbage_env.observation import AT_COUNT_BEGIN, AT_STARTER
+from cribbage_env.rules import Rules
+from cribbage_env.streams import check_seed, combine, combine_arrays
+from cribbage_env.vector_env import CribbageVectorEnv
+from experiments.tournament.summary import MatchSummary
+
+DEFAULT_BATCH = 4096
+_SEGMENT_PAIRS = 2**15  # how many pairs the environment is given at once: what a match's memory grows to
+_GAME_SEED_STREAM = 1  # apart from that of the decisions' keys
+
+GAME_DTYPE = np.dtype(
+    [
+        ("pair", np.int64),
+        ("seed", np.int64),
+        ("a_seat", np.int8),
+        ("first_dealer", np.int8),  # a seat
+        ("winner", np.int8),  # 0: A, 1: B
+        ("forfeit", np.int8),  # 0: A, 1: B lost by an illegal action; -1: nobody
+        ("skunk", np.int8),  # 0, 1, 2: double
+        ("scores", np.int16, (2,)),  # of A and B, at most the target
+        ("deals", np.int16),  # also the last one, which the end of the game cuts off
+        ("decisions", np.int16),
+        ("points", np.int16, (2, len(PARTS))),  # of A and B by part, see `counted`
+        ("counted", np.int16, (2, len(PARTS))),  # how often A and B counted that part to its end
+    ]
+)
+"""One game. ``points / counted`` is what a part is worth on average: heels per starter cut as dealer, play per play
+that was not cut off by the end of the game, hand and crib per hand and crib that was counted (in full, also where it
+carried the winner beyond the target). Dividing by all deals comes out too low: each game's last deal is cut off."""
+
+Games = NDArray[np.void]
+
+
+def game_seeds(match_seed: int, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The seeds (P,) int64, 0 to 2**63 - 1, of the pairs (P,) of a match: a function of its seed and the pair alone."""
+    stream = combine(np.uint64(match_seed), _GAME_SEED_STREAM)
+    keys = combine_arrays(np.full(len(pairs), stream, np.uint64), pairs)
+    return (keys >> np.uint64(1)).astype(np.int64)
+
+
+def play_blocks(
+    a: Agent,
+    b: Agent,
+    pairs: int,
+    seed: int,
+    *,
+    rules: Rules | Mapping[str, Any] | None = None,
+    batch: int = DEFAULT_BATCH,
+    block_pairs: int = 2048,
+    first_pair: int = 0,
+) -> Iterator[Games]:
+    """Play a match and hand out its games as they are finished.
+
+    Args:
+        a, b: the agents; one object may be both. Each is called once a step with all rows in which it is to act.
+        pairs: how many pairs of games to play.
+        seed: the match's seed, 0 to 2**64 - 1.
+        rules: of the games; None for the standard ones.
+        batch: how many games are played side by side. It changes speed and memory, not the results.
+        block_pairs: a block has at least so many pairs (the last ones of a match may have fewer).
+        first_pair: the number of the first pair.
+
+    Yields:
+        Games of whole pairs, (2 P,) of :data:`GAME_DTYPE`, in order and without gaps: the rows of pair p are the game
+        with A in seat 0, then that with A in seat 1.
+
+    Raises:
+        AgentError: an agent that returns something other than (B,) integers. An illegal action just loses the game.
+    """
+    check_seed(seed)
+    if pairs < 1 or batch < 1 or block_pairs < 1 or first_pair < 0:
+        raise ValueError(
+            "pairs, batch and block_pairs must be at least 1 and first_pair at least 0, got "
+            f"{pairs}, {batch}, {block_pairs}, {first_pair}"
+        )
+    for agent in (a, b):
+        agent.reset(seed)  # for agents that draw from a stream of their own
+    env = CribbageVectorEnv(min(batch, 2 * pairs), rules=rules, copy=False)
+    for start in range(first_pair, first_pair + pairs, _SEGMENT_PAIRS):
+        numbers = np.arange(start, min(start + _SEGMENT_PAIRS, first_pair + pairs))
+        yield from _play_segment(env, a, b, seed, numbers, block_pairs)
+
+
+def play_match(
+    a: Agent,
+    b: Agent,
+    pairs: int,
+    seed: int,
+    *,
+    rules: Rules | Mapping[str, Any] | None = None,
+    batch: int = DEFAULT_BATCH,
+    progress: Callable[[int], object] | None = None,
+) -> MatchSummary:
+    """Play a match and sum it up; memory does not grow with its length.
+
+    Args:
+        progress: called with the number of games of every block that was finished.
+        a, b, pairs, seed, rules, batch: see :func:`play_blocks`.
+    """
+    summary = MatchSummary((a.name, b.name))
+    began = time.perf_counter()
+    for games in play_blocks(a, b, pairs, seed, rules=rules, batch=batch):
+        summary.add(games)
+        summary.seconds = time.perf_counter() - began
+        if progress is not None:
+            progress(len(games))
+    return summary
+
+
+def _play_segment(
+    env: CribbageVectorEnv, a: Agent, b: Agent, seed: int, pairs: NDArray[np.int64], block_pairs: int
+) -> Iterator[Games]:
+    """Play the given pairs, consecutive numbers, with one list of games in the environment."""
+    games = np.zeros(2 * len(pairs), GAME_DTYPE)
+    games["pair"] = np.repeat(pairs, 2)
+    games["seed"] = np.repeat(game_seeds(seed, pairs), 2)
+    games["a_seat"] = np.tile(np.array([0, 1], np.int8), len(pairs))
+    finished = np.zeros(len(games), np.bool_)
+    handed_out = ready = 0  # games: a prefix that is finished, of which a part was handed out
+
+    observations, _ = env.reset(options={"game_seeds": games["seed"]})
+    parts = env.rows[:, PART_POINTS : PART_POINTS + 2 * len(PARTS)]  # a view of both seats' points by part
+    parts_before_deal = parts.copy()
+    actions = np.zeros(env.num_envs, np.int64)
+    while ready < len(games):
+        keys = decision_keys(seed, 2 * pairs[0] + env.numbers, env.rows[:, DECISIONS])
+        active = env.active
+        for agent, rows in _rows_to_act(a, b, active, env.players, env.numbers):
+            chosen = agent.act(observations["observation"][rows], observations["action_mask"][rows], keys[rows])
+            actions[rows] = _checked_actions(agent, chosen, len(rows))
+        observations, _, _, _, infos = env.step(actions)
+
+        if "final_info" in infos:
+            slots = np.flatnonzero(infos["_final_info"])
+            results = {name: values[slots] for name, values in infos["final_info"].items()}
+            last_observations = infos["final_obs"]["observation"][slots]
+            _write_results(games, results, last_observations, parts_before_deal[slots].reshape(-1, 2, len(PARTS)))
+            finished[results["game"]] = True
+            gap = int(finished[ready:].argmin())  # 0 also if there is none
+            ready = len(games) if finished[ready + gap] else ready + gap
+            whole = ready // 2 * 2
+            if whole - handed_out >= 2 * block_pairs or whole == len(games):
+                yield games[handed_out:whole].copy()
+                handed_out = whole
+        new_deal = (env.rows[:, PHASE] == DISCARD) & (env.rows[:, PLAYER] != env.rows[:, DEALER])
+        parts_before_deal[new_deal] = parts[new_deal]
+
+
+def _rows_to_act(
+    a: Agent, b: Agent, active: NDArray[np.bool_], players: NDArray[np.int8], numbers: NDArray[np.int64]
+) -> Iterator[tuple[Agent, NDArray[np.int64]]]:
+    """Each agent with the slots (R,), at least one, in which it is to act."""
+    if a is b:
+        shares = [(a, active)]
+    else:
+        a_acts = players == (numbers & 1)  # A has seat 0 in the even games
+        shares = [(a, active & a_acts), (b, active & ~a_acts)]
+    for agent, share in shares:
+        rows = np.flatnonzero(share)
+        if len(rows):
+            yield agent, rows
+
+
+def _checked_actions(agent: Agent, actions: Any, n: int) -> NDArray[np.integer]:
+    """What an agent returned, if it is n integers; whether they are legal is the environment's business."""
+    chosen = np.asarray(actions)
+    if chosen.shape != (n,) or not np.issubdtype(chosen.dtype, np.integer):
+        raise AgentError(
+            f"the agent {agent.name!r}: act must return {n} integers of shape ({n},), got {chosen.dtype} of shape "
+            f"{chosen.shape}"
+        )
+    return chosen
+
+
+def _write_results(
+    games: Games,
+    results: Mapping[str, NDArray[Any]],
+    last_observations: NDArray[np.uint8],
+    parts_before: NDArray[np.int16],
+) -> None:
+    """Fill in the rows of M finished games.
+
+    Args:
+        games: the table; row g is the game with number g.
+        results: ``cribbage_env.vector_env.final_results``, M entries each.
+        last_observations: (M, D) from either seat: they tell how far the last deal got.
+        parts_before: (M, 2, 6) points of the seats by part before the last deal.
+    """
+    numbers = results["game"]
+    a_seat = numbers & 1
+    seats = np.stack([a_seat, 1 - a_seat], axis=1)  # (M, 2): of A and B
+    deals = results["deals"].astype(np.int16)
+    first_dealer = results["first_dealer"]
+    winner = results["winner"]
+    forfeit = results["forfeit"]
+
+    # How far the last deal got: cut, the play to its end (a new count would begin at the 8th card), the crib.
+    cut = last_observations[:, AT_STARTER] != NO_CARD
+    played = last_observations[:, AT_COUNT_BEGIN] == 8
+    last_dealer = first_dealer ^ (deals - 1 & 1)
+    dealer_counted = played & (winner == last_dealer)
+    rows = np.arange(len(numbers))
+    crib_points = results["parts"][rows, last_dealer, CRIB_PART] - parts_before[rows, last_dealer, CRIB_PART]
+    crib_counted = dealer_counted & (crib_points > 0)  # a crib that ended the game was worth something
+
+    counted = np.zeros((len(numbers), 2, len(PARTS)), np.int16)  # by seat
+    for seat in (0, 1):
+        dealt = (deals + (first_dealer == seat)) // 2
+        last_is_own = last_dealer == seat
+        as_pone = deals - dealt - ~last_is_own  # without the last deal
+        as_dealer = dealt - last_is_own
+        counted[:, seat, HEELS_PART] = as_dealer + (last_is_own & cut)
+        counted[:, seat, PLAY_DEALER_PART] = as_dealer + (last_is_own & played)
+        counted[:, seat, HAND_DEALER_PART] = as_dealer + (last_is_own & dealer_counted)
+        counted[:, seat, CRIB_PART] = as_dealer + (last_is_own & crib_counted)
+        counted[:, seat, PLAY_PONE_PART] = as_pone + (~last_is_own & played)
+        counted[:, seat, HAND_PONE_PART] = as_pone + (~last_is_own & played)
+    points = results["parts"].copy()
+    for part in (PLAY_DEALER_PART, PLAY_PONE_PART):
+        points[~played, :, part] = parts_before[~played, :, part]
+
+    games["first_dealer"][numbers] = first_dealer
+    games["winner"][numbers] = winner ^ a_seat
+    games["forfeit"][numbers] = np.where(forfeit < 0, -1, forfeit ^ a_seat)
+    games["skunk"][numbers] = results["skunk"]
+    games["scores"][numbers] = results["scores"][rows[:, None], seats]
+    games["deals"][numbers] = deals
+    games["decisions"][numbers] = results["decisions"]
+    games["points"][numbers] = points[rows[:, None], seats]
+    games["counted"][numbers] = counted[rows[:, None], seats]
