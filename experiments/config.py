@@ -14,6 +14,10 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 
+MADE_WITH = "made_with"
+"""The key under which the config in a result folder notes versions and commit; it is skipped when loaded again."""
+
+
 class UserError(Exception):
     """Something the user can mend: one line that names the thing and the way out. Commands end with exit code 2."""
 
@@ -84,6 +88,7 @@ def load_config(path: str | Path, schema: type[ConfigT], overrides: Sequence[str
         data = {}
     if not isinstance(data, dict):
         raise UserError(f"{file}: a config is a mapping of keys to values, got {type(data).__name__}")
+    data.pop(MADE_WITH, None)
     for override in overrides:
         _apply_override(data, override)
     return parse_config(data, schema, str(file))
