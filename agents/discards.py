@@ -91,28 +91,32 @@ def count_left(cards: NDArray[np.uint8], ranks_left: NDArray[np.int64], suits_le
 
 
 @inline_jit
-def discard_hand_sums(
+def discard_value(
     table: NDArray[np.int8],
+    cribs: NDArray[np.float64],
     cards: NDArray[np.uint8],
+    action: int,
+    is_dealer: bool,
     ranks_left: NDArray[np.int64],
     suits_left: NDArray[np.int64],
-    sums: NDArray[np.int64],
-) -> None:
-    """Points of the kept hand summed over all 46 starters, for each of the 15 discards of six sorted cards.
+) -> float:
+    """The exact average of the kept hand plus (own crib) or minus the crib's average, of one discard of six cards.
 
-    ``ranks_left`` and ``suits_left`` are scratch space, (13,) and (4,) int64; ``sums`` (15,) int64 is written.
+    ``cribs`` is :func:`crib_table`; ``ranks_left`` and ``suits_left`` are what :func:`count_left` wrote.
     """
-    count_left(cards, ranks_left, suits_left)
-    for action in range(NUM_DISCARDS):
-        sums[action] = hand_sum(
-            table,
-            int(cards[KEPT_PLACES[action, 0]]),
-            int(cards[KEPT_PLACES[action, 1]]),
-            int(cards[KEPT_PLACES[action, 2]]),
-            int(cards[KEPT_PLACES[action, 3]]),
-            ranks_left,
-            suits_left,
-        )
+    hand = hand_sum(
+        table,
+        int(cards[KEPT_PLACES[action, 0]]),
+        int(cards[KEPT_PLACES[action, 1]]),
+        int(cards[KEPT_PLACES[action, 2]]),
+        int(cards[KEPT_PLACES[action, 3]]),
+        ranks_left,
+        suits_left,
+    )
+    first = cards[PAIRS[action, 0]] >> 2
+    second = cards[PAIRS[action, 1]] >> 2
+    crib = cribs[1, first, second] if is_dealer else -cribs[0, first, second]
+    return hand * (1.0 / STARTERS) + crib
 
 
 @inline_jit
@@ -123,22 +127,15 @@ def discard_values(
     is_dealer: bool,
     ranks_left: NDArray[np.int64],
     suits_left: NDArray[np.int64],
-    sums: NDArray[np.int64],
     values: NDArray[np.float64],
 ) -> None:
-    """Average points of the hand plus (own crib) or minus the crib's average, for each of the 15 discards.
+    """:func:`discard_value` of all 15 discards, to ``values`` (at least (15,) float64).
 
-    ``cribs`` is :func:`crib_table`; ``values`` (15,) float64 is written, the others are scratch space.
+    ``ranks_left`` (13,) and ``suits_left`` (4,) int64 are scratch space.
     """
-    discard_hand_sums(table, cards, ranks_left, suits_left, sums)
+    count_left(cards, ranks_left, suits_left)
     for action in range(NUM_DISCARDS):
-        first = cards[PAIRS[action, 0]] >> 2
-        second = cards[PAIRS[action, 1]] >> 2
-        hand = sums[action] / STARTERS
-        if is_dealer:
-            values[action] = hand + cribs[1, first, second]
-        else:
-            values[action] = hand - cribs[0, first, second]
+        values[action] = discard_value(table, cribs, cards, action, is_dealer, ranks_left, suits_left)
 
 
 @jit
@@ -151,9 +148,8 @@ def _discard_values(
 ) -> None:
     ranks_left = np.empty(13, np.int64)
     suits_left = np.empty(4, np.int64)
-    sums = np.empty(NUM_DISCARDS, np.int64)
     for i in range(hands.shape[0]):
-        discard_values(table, cribs, hands[i], is_dealer[i], ranks_left, suits_left, sums, values[i])
+        discard_values(table, cribs, hands[i], is_dealer[i], ranks_left, suits_left, values[i])
 
 
 def expected_discard_values(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agents.base import Agent, Masks, Observations
 from agents.discards import crib_table, discard_values
 from cribbage_env.cards import NO_CARD
-from cribbage_env.engine import FIRST_PLAY, NUM_ACTIONS, NUM_DISCARDS
+from cribbage_env.engine import FIRST_PLAY, NUM_ACTIONS
 from cribbage_env.jit import inline_jit, jit
 from cribbage_env.observation import (
     AT_CARDS,
@@ -88,7 +88,6 @@ def _expected_policy(
     laid = np.empty(10, np.uint8)
     left = np.empty(13, np.int64)
     suits_left = np.empty(4, np.int64)
-    sums = np.empty(NUM_DISCARDS, np.int64)
     values = np.empty(NUM_ACTIONS, np.float64)
     for i in range(observations.shape[0]):
         observation = observations[i]
@@ -100,7 +99,6 @@ def _expected_policy(
                 observation[AT_IS_DEALER] == 1,
                 left,
                 suits_left,
-                sums,
                 values,
             )
         else:

@@ -140,7 +140,7 @@ def new_game(row: State, target: int, skunk: int, double_skunk: int, dealer: int
 
 
 @inline_jit
-def _sort_six(row: State, at: int) -> None:
+def sort_six(row: State, at: int) -> None:
     """Sort ``row[at : at + 6]``: a sorting network, since branches on random cards are guesses."""
     a, b, c = int(row[at]), int(row[at + 1]), int(row[at + 2])
     d, e, f = int(row[at + 3]), int(row[at + 4]), int(row[at + 5])
@@ -186,8 +186,8 @@ def deal_fixed(row: State, deck: State) -> None:
 @inline_jit
 def _begin_deal(row: State) -> None:
     """Start a deal whose cards are in place: the other player deals, pone discards first."""
-    _sort_six(row, CARDS)
-    _sort_six(row, CARDS + 6)
+    sort_six(row, CARDS)
+    sort_six(row, CARDS + 6)
     row[DEAL] += 1
     row[DEALER] = 1 - row[DEALER]
     row[PHASE] = DISCARD
@@ -270,7 +270,7 @@ def apply(table: NDArray[np.int8], row: State, action: int, log: State) -> None:
     if row[PHASE] == DISCARD:
         _discard(row, action, log)
     else:
-        _lay(row, action - FIRST_PLAY, log)
+        lay_card(row, action - FIRST_PLAY, log)
         if row[PHASE] == PLAY and row[LAID] == 8:
             _show(table, row, log)
 
@@ -297,7 +297,8 @@ def _discard(row: State, action: int, log: State) -> None:
 
 
 @inline_jit
-def _lay(row: State, slot: int, log: State) -> None:
+def lay_card(row: State, slot: int, log: State) -> None:
+    """Lay a playable card of the seat to act in the play, and settle who plays on; the show is left to :func:`apply`."""
     seat = int(row[PLAYER])
     other = 1 - seat
     card = int(row[KEPT + 4 * seat + slot])

@@ -26,19 +26,22 @@ _KEPT_GENERATIONS = 4  # cache folders of older sources kept beside the newest
 
 
 @functools.cache
-def source_digest(folder: Path) -> str:
-    """Hex digest of every Python source below ``folder`` and of this package, by relative path and content."""
+def source_digest(source: Path) -> str:
+    """Hex digest of this package and of ``source``, a file or all Python files of a folder, by path and content."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for root in sorted({folder, _PACKAGE}):
-        for source in sorted(root.rglob("*.py")):
-            digest.update(str(source.relative_to(root)).encode() + b"\0")
-            digest.update(hashlib.sha256(source.read_bytes()).digest())
+    for root in (source, _PACKAGE):
+        for file in [root] if root.is_file() else sorted(root.rglob("*.py")):
+            digest.update(str(file.relative_to(root.parent)).encode() + b"\0")
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
 
-def _source_folder(func: Callable[..., Any]) -> Path:
-    """The folder of the top-level package that ``func`` belongs to (the file's own folder outside packages)."""
-    folder = Path(inspect.getfile(func)).resolve().parent
+def _source_of(func: Callable[..., Any]) -> Path:
+    """The folder of the top-level package that ``func`` belongs to; outside packages, its file."""
+    file = Path(inspect.getfile(func)).resolve()
+    folder = file.parent
+    if not (folder / "__init__.py").exists():
+        return file
     while (folder.parent / "__init__.py").exists():
         folder = folder.parent
     return folder
@@ -54,18 +57,19 @@ def _writable(folder: Path) -> bool:
 
 
 @functools.cache
-def cache_folder(folder: Path) -> Path | None:
-    """Where machine code of sources below ``folder`` is cached, or None if no place can be written to.
+def cache_folder(source: Path) -> Path | None:
+    """Where machine code of ``source`` (a package's folder, or a file) is cached, or None if nowhere can be written.
 
     ``NUMBA_CACHE_DIR`` if set, else ``__pycache__`` beside the sources, else the user's cache folder.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cribbage-lab"
-    bases = [Path(given)] if given else [folder / "__pycache__", user_cache]
+    beside = source.parent if source.is_file() else source
+    bases = [Path(given)] if given else [beside / "__pycache__", user_cache]
     for base in bases:
-        target = base / f"{_PREFIX}{folder.name}-{source_digest(folder)}"
+        target = base / f"{_PREFIX}{source.stem}-{source_digest(source)}"
         if _writable(target):
-            _forget_old(base, f"{_PREFIX}{folder.name}-", target)
+            _forget_old(base, f"{_PREFIX}{source.stem}-", target)
             return target
     return None
 
@@ -85,11 +89,11 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     """``numba.njit`` for this project's kernels: releases the GIL, cached on disk under a key of all sources.
 
     Used as ``@jit`` or ``@jit(parallel=True)``. Where no cache folder can be written, kernels are compiled anew in
-    every process.
+    every process. Kernels must not call themselves: numba 0.68 crashes on recursive code from its cache.
     """
     if func is None:
         return functools.partial(jit, **options)
-    folder = cache_folder(_source_folder(func))
+    folder = cache_folder(_source_of(func))
     options = {"nogil": True, **options}
     if folder is None:
         return numba.njit(**options)(func)

@@ -19,7 +19,9 @@ from cribbage_env.engine import (
     DEALER,
     DISCARD,
     DOUBLE_SKUNK,
+    FIRST_DEALER,
     FIRST_PLAY,
+    FORFEIT,
     KEPT,
     LAID,
     LAID_BY,
@@ -32,13 +34,16 @@ from cribbage_env.engine import (
     PHASE,
     PLAY,
     PLAYER,
+    SAID_GO,
     SCORE,
     SKUNK,
     STARTER,
     TARGET,
     THROWN,
+    WINNER,
     State,
     playable,
+    sort_six,
 )
 from cribbage_env.jit import inline_jit
 
@@ -189,3 +194,67 @@ def write_mask(row: State, seat: int, mask: NDArray[np.int8]) -> None:
     plays = playable(row, seat) if turn and row[PHASE] == PLAY else 0
     for slot in range(NUM_ACTIONS - FIRST_PLAY):
         mask[FIRST_PLAY + slot] = plays >> slot & 1
+
+
+@inline_jit
+def write_state(
+    observation: NDArray[np.uint8], opponent_kept: NDArray[np.uint8], opponent_thrown: NDArray[np.uint8], row: State
+) -> None:
+    """Complete an observation of the seat to act to a state: the inverse of :func:`write_observation`.
+
+    The observer becomes seat 0. The part of the state that an observation leaves out (points by part, the numbers of the
+    deal and of decisions) is zero.
+
+    Args:
+        observation: (OBSERVATION_SIZE,) uint8, in the discard or play phase.
+        opponent_kept: (4,) uint8, sorted: the opponent's kept cards, with those it has laid. While the opponent has not
+            thrown yet: four of its six.
+        opponent_thrown: (2,) uint8, sorted: the other two.
+        row: (STATE_SIZE,) int16, written. A starter not cut yet is left as ``row[STARTER]`` was.
+    """
+    starter = row[STARTER]
+    for i in range(row.shape[0]):
+        row[i] = 0
+    laid = int(observation[AT_NUM_LAID])
+    cut = observation[AT_STARTER] != NO_CARD
+    row[PHASE] = observation[AT_PHASE]
+    row[PLAYER] = 0
+    row[DEALER] = 0 if observation[AT_IS_DEALER] else 1
+    row[FIRST_DEALER] = row[DEALER]
+    row[SCORE] = observation[AT_SCORE]
+    row[SCORE + 1] = observation[AT_OPPONENT_SCORE]
+    row[TARGET] = observation[AT_TARGET]
+    row[SKUNK] = observation[AT_SKUNK]
+    row[DOUBLE_SKUNK] = observation[AT_DOUBLE_SKUNK]
+    row[WINNER] = -1
+    row[FORFEIT] = -1
+    row[CUT] = cut
+    row[STARTER] = observation[AT_STARTER] if cut else starter
+    row[COUNT] = observation[AT_COUNT]
+    row[COUNT_BEGIN] = observation[AT_COUNT_BEGIN]
+    row[LAID] = laid
+    for i in range(6):
+        row[CARDS + i] = observation[AT_CARDS + i]
+    for i in range(4):
+        row[LEFT] |= int(observation[AT_LEFT + i]) << i
+        row[KEPT + i] = observation[AT_KEPT + i]
+        row[KEPT + 4 + i] = opponent_kept[i]
+        row[CARDS + 6 + i] = opponent_kept[i]
+    for i in range(2):
+        row[THROWN + i] = observation[AT_THROWN + i]
+        row[THROWN + 2 + i] = opponent_thrown[i]
+        row[CARDS + 10 + i] = opponent_thrown[i]
+    sort_six(row, CARDS + 6)
+    row[LEFT + 1] = 15 if observation[AT_OPPONENT_LEFT] <= 4 else 0
+    for i in range(laid):
+        by = 0 if observation[AT_LAID_BY + i] == OWN else 1
+        row[LAID_CARDS + i] = observation[AT_LAID + i]
+        row[LAID_BY + i] = by
+        row[LAID_COUNT + i] = observation[AT_LAID_COUNT + i]
+        row[LAID_GO + i] = observation[AT_LAID_GO + i]
+        if by == 1:
+            for slot in range(4):
+                if row[KEPT + 4 + slot] == row[LAID_CARDS + i]:
+                    row[LEFT + 1] &= ~(1 << slot)
+        if row[LAID_GO + i] and i >= row[COUNT_BEGIN]:
+            row[SAID_GO + 1 - by] = 1
