@@ -13,7 +13,6 @@ from typing import Annotated, Any, TypeVar
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-
 MADE_WITH = "made_with"
 """The key under which the config in a result folder notes versions and commit; it is skipped when loaded again."""
 

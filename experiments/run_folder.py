@@ -6,7 +6,6 @@ import os
 import platform
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -111,4 +110,5 @@ class StopRequest:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        print("\nstopping after this step (Ctrl-C again: at once)", file=sys.stderr)
+        # not print(): the signal may have come in the middle of one
+        os.write(2, b"\nstopping after this step (Ctrl-C again: at once)\n")

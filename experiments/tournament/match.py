@@ -12,7 +12,7 @@ how many pairs are played, or on who else plays in a tournament.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ from experiments.tournament.summary import MatchSummary
 
 DEFAULT_BATCH = 4096
 _SEGMENT_PAIRS = 2**15  # how many pairs the environment is given at once: what a match's memory grows to
+_SECONDS_A_BLOCK = 2.0  # how long finished pairs are held back at most
 _GAME_SEED_STREAM = 1  # apart from that of the decisions' keys
 
 GAME_DTYPE = np.dtype(
@@ -85,6 +86,7 @@ def play_blocks(
     batch: int = DEFAULT_BATCH,
     block_pairs: int = 2048,
     first_pair: int = 0,
+    stop: Callable[[], bool] | None = None,
 ) -> Iterator[Games]:
     """Play a match and hand out its games as they are finished.
 
@@ -94,8 +96,10 @@ def play_blocks(
         seed: the match's seed, 0 to 2**64 - 1.
         rules: of the games; None for the standard ones.
         batch: how many games are played side by side. It changes speed and memory, not the results.
-        block_pairs: a block has at least so many pairs (the last ones of a match may have fewer).
+        block_pairs: a block is handed out when it has so many pairs; earlier, with fewer, if they take long.
         first_pair: the number of the first pair.
+        stop: asked before every step; when it says True, the whole pairs that are finished are handed out and the
+            match ends.
 
     Yields:
         Games of whole pairs, (2 P,) of :data:`GAME_DTYPE`, in order and without gaps: the rows of pair p are the game
@@ -115,7 +119,9 @@ def play_blocks(
     env = CribbageVectorEnv(min(batch, 2 * pairs), rules=rules, copy=False)
     for start in range(first_pair, first_pair + pairs, _SEGMENT_PAIRS):
         numbers = np.arange(start, min(start + _SEGMENT_PAIRS, first_pair + pairs))
-        yield from _play_segment(env, a, b, seed, numbers, block_pairs)
+        whole = yield from _play_segment(env, a, b, seed, numbers, block_pairs, stop)
+        if not whole:
+            return
 
 
 def play_match(
@@ -145,24 +151,44 @@ def play_match(
 
 
 def _play_segment(
-    env: CribbageVectorEnv, a: Agent, b: Agent, seed: int, pairs: NDArray[np.int64], block_pairs: int
-) -> Iterator[Games]:
-    """Play the given pairs, consecutive numbers, with one list of games in the environment."""
+    env: CribbageVectorEnv,
+    a: Agent,
+    b: Agent,
+    seed: int,
+    pairs: NDArray[np.int64],
+    block_pairs: int,
+    stop: Callable[[], bool] | None,
+) -> Generator[Games, None, bool]:
+    """Play the given pairs, consecutive numbers, as one list of games; returns False if it was stopped before the end.
+
+    The list's table is filled in as games end, in any order. What is handed out are its first games up to the first
+    that is still played: taking whatever is finished would favour short games.
+    """
     games = np.zeros(2 * len(pairs), GAME_DTYPE)
     games["pair"] = np.repeat(pairs, 2)
     games["seed"] = np.repeat(game_seeds(seed, pairs), 2)
     games["a_seat"] = np.tile(np.array([0, 1], np.int8), len(pairs))
     finished = np.zeros(len(games), np.bool_)
-    handed_out = ready = 0  # games: a prefix that is finished, of which a part was handed out
+    ready = handed_out = 0  # games: the whole pairs at the table's beginning that are finished, and handed out
+    next_time = time.monotonic() + _SECONDS_A_BLOCK
 
     observations, _ = env.reset(options={"game_seeds": games["seed"]})
     parts = env.rows[:, PART_POINTS : PART_POINTS + 2 * len(PARTS)]  # a view of both seats' points by part
     parts_before_deal = parts.copy()
     actions = np.zeros(env.num_envs, np.int64)
-    while ready < len(games):
+    while True:
+        stopped = stop is not None and stop()
+        if ready - handed_out >= 2 * block_pairs or (
+            ready > handed_out and (stopped or ready == len(games) or time.monotonic() > next_time)
+        ):
+            yield games[handed_out:ready].copy()
+            handed_out = ready
+            next_time = time.monotonic() + _SECONDS_A_BLOCK
+        if stopped or handed_out == len(games):
+            return handed_out == len(games)
+
         keys = decision_keys(seed, 2 * pairs[0] + env.numbers, env.rows[:, DECISIONS])
-        active = env.active
-        for agent, rows in _rows_to_act(a, b, active, env.players, env.numbers):
+        for agent, rows in _rows_to_act(a, b, env.active, env.players, env.numbers):
             chosen = agent.act(observations["observation"][rows], observations["action_mask"][rows], keys[rows])
             actions[rows] = _checked_actions(agent, chosen, len(rows))
         observations, _, _, _, infos = env.step(actions)
@@ -173,14 +199,17 @@ def _play_segment(
             last_observations = infos["final_obs"]["observation"][slots]
             _write_results(games, results, last_observations, parts_before_deal[slots].reshape(-1, 2, len(PARTS)))
             finished[results["game"]] = True
-            gap = int(finished[ready:].argmin())  # 0 also if there is none
-            ready = len(games) if finished[ready + gap] else ready + gap
-            whole = ready // 2 * 2
-            if whole - handed_out >= 2 * block_pairs or whole == len(games):
-                yield games[handed_out:whole].copy()
-                handed_out = whole
+            ready = _finished_pairs(finished, ready // 2) * 2
         new_deal = (env.rows[:, PHASE] == DISCARD) & (env.rows[:, PLAYER] != env.rows[:, DEALER])
         parts_before_deal[new_deal] = parts[new_deal]
+
+
+def _finished_pairs(finished: NDArray[np.bool_], known: int) -> int:
+    """How many pairs at the beginning have both games (2 P,) finished; the first ``known`` are."""
+    later = finished[2 * known :]
+    if later.all():
+        return len(finished) // 2
+    return known + int(later.argmin()) // 2
 
 
 def _rows_to_act(
