@@ -6,12 +6,25 @@ are overridden on the command line by ``key=value`` or ``section.key=value``.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SkipValidation,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from cribbage_env.rules import Line, Rules
+from cribbage_env.streams import MAX_SEED
 
 MADE_WITH = "made_with"
 """The key under which the config in a result folder notes versions and commit; it is skipped when loaded again."""
@@ -44,8 +57,65 @@ class RulesConfig(Config):
     """The rules of a game; lines left out follow from the target (see ``cribbage_env.Rules``)."""
 
     target: int = 121
-    skunk: int | str | None = "auto"
-    double_skunk: int | str | None = "auto"
+    skunk: Annotated[Line, SkipValidation] = "auto"
+    double_skunk: Annotated[Line, SkipValidation] = "auto"
+
+    @model_validator(mode="after")
+    def _check(self) -> RulesConfig:
+        try:
+            self.rules()
+        except TypeError as error:  # which pydantic would let through
+            raise ValueError(error) from None
+        return self
+
+    def rules(self) -> Rules:
+        """The rules as the environments take them."""
+        return Rules(self.target, self.skunk, self.double_skunk)
+
+
+class EntrantConfig(Config):
+    """One agent of a tournament; in the file also just its spec."""
+
+    spec: str = Field(min_length=1, description="an agent's name with options, or the path of a checkpoint")
+    name: str | None = Field(None, min_length=1, description="how results call it; None: its spec, numbered if needed")
+
+
+def _entrant_from_text(value: Any) -> Any:
+    return {"spec": value} if isinstance(value, str) else value
+
+
+class TournamentConfig(Config):
+    """A round robin on duplicate deals: every agent meets every other one."""
+
+    agents: list[Annotated[EntrantConfig, BeforeValidator(_entrant_from_text)]] = Field(
+        description="specs, or mappings with spec and name"
+    )
+    games: int = Field(2000, ge=2, le=10**9, description="a match; even, since every deal is played twice")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="gives all decks and all agents' random choices")
+    rules: RulesConfig = RulesConfig()
+    modules: list[str] = Field([], description="modules or .py files that register agents of your own")
+    name: str = Field("tournament", pattern=r"^[\w][\w.-]*$", description="results go to runs/<name>")
+    output: str | None = Field(None, min_length=1, description="another folder for the results than runs/<name>")
+    batch: int = Field(
+        4096, ge=1, le=2**20, description="games played side by side; changes speed and memory, not results"
+    )
+
+    @field_validator("agents")
+    @classmethod
+    def _at_least_two(cls, agents: list[EntrantConfig]) -> list[EntrantConfig]:
+        if len(agents) < 2:
+            raise ValueError(f"a tournament needs at least two agents, there is {len(agents) or 'none'}")
+        return agents
+
+    @field_validator("games")
+    @classmethod
+    def _even(cls, games: int) -> int:
+        if games % 2:
+            raise ValueError(
+                f"an even number is needed (every deal is played twice, seats swapped), got {games}; "
+                f"say {games - 1} or {games + 1}"
+            )
+        return games
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -131,18 +201,31 @@ def _first_problem(error: ValidationError, schema: type[Config]) -> str:
     path = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = _keys_at(schema, first["loc"][:-1])
-        return f"unknown key {path!r}" + (f"; there are {', '.join(known)}" if known else "")
+        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return f"unknown key {path!r}" + (f"; {hint}there are {', '.join(known)}" if known else "")
     if first["type"] == "missing":
         return f"the key {path!r} is missing"
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{path}: {message}, got {first['input']!r}" if path else message
+    if first["type"] == "value_error":  # from a validator of ours, which names the value itself
+        message = str(first["ctx"]["error"])
+    elif first["type"] == "model_type":
+        message = f"must be a mapping with keys of {', '.join(_keys_at(schema, first['loc']))}, got {first['input']!r}"
+    else:
+        message = f"{first['msg'].replace('Input should', 'must')}, got {first['input']!r}"
+    return f"{path}: {message}" if path else message
 
 
 def _keys_at(schema: type[Config], path: Sequence[int | str]) -> list[str]:
     """The keys that the section at ``path`` may have."""
-    model: Any = schema
+    model: type[BaseModel] | None = schema
     for part in path:
-        if not (isinstance(model, type) and issubclass(model, BaseModel)) or part not in model.model_fields:
-            return []
-        model = model.model_fields[str(part)].annotation
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+        if isinstance(part, str) and model is not None:  # a number is an item of the list just found
+            model = _model_in(model.model_fields[part].annotation) if part in model.model_fields else None
+    return list(model.model_fields) if model is not None else []
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The schema in an annotation such as ``Section``, ``Section | None`` or ``list[Section]``, if there is one."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for inner in get_args(annotation) if (model := _model_in(inner)) is not None), None)

@@ -132,21 +132,24 @@ def play_match(
     *,
     rules: Rules | Mapping[str, Any] | None = None,
     batch: int = DEFAULT_BATCH,
-    progress: Callable[[int], object] | None = None,
+    stop: Callable[[], bool] | None = None,
+    on_block: Callable[[Games], object] | None = None,
+    into: MatchSummary | None = None,
 ) -> MatchSummary:
     """Play a match and sum it up; memory does not grow with its length.
 
     Args:
-        progress: called with the number of games of every block that was finished.
-        a, b, pairs, seed, rules, batch: see :func:`play_blocks`.
+        a, b, pairs, seed, rules, batch, stop: see :func:`play_blocks`.
+        on_block: called with every block of finished games, to write them down or to show progress.
+        into: the summary to fill, for a caller that wants what there is when the match breaks off; None makes one.
     """
-    summary = MatchSummary((a.name, b.name))
+    summary = MatchSummary((a.name, b.name)) if into is None else into
     began = time.perf_counter()
-    for games in play_blocks(a, b, pairs, seed, rules=rules, batch=batch):
+    for games in play_blocks(a, b, pairs, seed, rules=rules, batch=batch, stop=stop):
+        if on_block is not None:
+            on_block(games)
         summary.add(games)
         summary.seconds = time.perf_counter() - began
-        if progress is not None:
-            progress(len(games))
     return summary
 
 
