@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         render_mode: ``"ansi"`` (text for a spectator, who sees all cards) or None.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's name)
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (Gymnasium's name)
 
     def __init__(
         self,
@@ -78,8 +79,10 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         batch = self._batch
         if not self._running:
             raise gym.error.ResetNeeded("call reset before step: no episode is running")
-        self._action[0] = action
-        mask = batch._masks[0].copy() if not self._in_mask(action) else None
+        number = operator.index(action)
+        is_legal = 0 <= number < NUM_ACTIONS and batch._masks[0, number]
+        mask = None if is_legal else batch._masks[0].copy()
+        self._action[0] = number if is_legal else -1
         batch._advance(self._action, autoreset=False)
         if not batch._terminated[0]:
             return self._observation(), float(batch._rewards[0]), False, False, self._info()
@@ -89,15 +92,12 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         info["winner"] = int(row[WINNER]) if row[WINNER] >= 0 else None
         info["scores"] = np.minimum(row[SCORE : SCORE + 2], row[TARGET]).astype(np.int64)
         if row[FORFEIT] >= 0:
-            info["illegal_action"] = {"action": int(action), "action_mask": mask}
+            info["illegal_action"] = {"action": number, "action_mask": mask}
         observation = {
             "observation": batch._final_obs[0].copy(),
             "action_mask": np.zeros(NUM_ACTIONS, np.int8),
         }
         return observation, float(batch._rewards[0]), True, False, info
-
-    def _in_mask(self, action: int | np.int64) -> bool:
-        return bool(0 <= action < NUM_ACTIONS and self._batch._masks[0, action])
 
     def _observation(self) -> dict[str, NDArray[Any]]:
         return {"observation": self._batch._obs[0].copy(), "action_mask": self._batch._masks[0].copy()}

@@ -63,7 +63,7 @@ def cache_folder(source: Path) -> Path | None:
     ``NUMBA_CACHE_DIR`` if set, else ``__pycache__`` beside the sources, else the user's cache folder.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
-    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cribbage-lab"
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "cribbage-lab"
     beside = source.parent if source.is_file() else source
     bases = [Path(given)] if given else [beside / "__pycache__", user_cache]
     for base in bases:

@@ -137,7 +137,7 @@ def step_game(
         if row[WINNER] == 1:
             value = -value
     rewards[0] = value
-    rewards[1] = -value
+    rewards[1] = 0.0 - value  # not -0.0
     if row[PHASE] == BETWEEN:
         if settings[EPISODE] == DEAL_EPISODE:
             return True
@@ -354,6 +354,7 @@ class CribbageVectorEnv(VectorEnv):
         self._settings = self.options.settings()
         self._no_log: State = np.zeros((0, EVENT_SIZE), np.int16)
         self._base_seeds = np.zeros(n, np.uint64)
+        self._stream_numbers = self.numbers.copy()
         self._queue = np.zeros(0, np.uint64)
         self._queue_next = np.zeros(1, np.int64)
         self._obs = np.zeros((n, OBSERVATION_SIZE), np.uint8)
@@ -379,21 +380,28 @@ class CribbageVectorEnv(VectorEnv):
             seed: slot i gets ``seed + i``, or ``seed[i]``. None goes on with the slots' streams (at first: seeds from
                 the operating system).
             options: ``scores`` and ``dealer`` for these and all later games, ``game_seeds`` (M,) for a fixed list of
-                games, ``reset_mask`` (N,) bool.
+                games (the next reset without it goes back to the slots' streams), ``reset_mask`` (N,) bool (not
+                together with a list).
         """
         options = dict(options or {})
         chosen = np.asarray(options.pop("reset_mask", np.ones(self.num_envs, np.bool_)))
         if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_:
             raise ValueError(f"reset_mask must be ({self.num_envs},) bool, got {chosen.shape} {chosen.dtype}")
         game_seeds = options.pop("game_seeds", None)
+        queue = np.zeros(0, np.uint64)
+        if game_seeds is not None:
+            queue = np.array([check_seed(one, "game_seeds") for one in game_seeds], np.uint64)
+            if len(queue) == 0:
+                raise ValueError("game_seeds must have at least one seed")
+        if not chosen.all() and (len(queue) or len(self._queue)):
+            raise ValueError("reset_mask can't start single slots of a list of game_seeds")
         self.options = self.options.changed(options)
         self._settings = self.options.settings()
+        if len(self._queue):  # the slots' own streams stood still while the list was played
+            self.numbers[:] = self._stream_numbers
         self._seed_slots(seed, chosen)
-        self._queue = np.zeros(0, np.uint64)
-        if game_seeds is not None:
-            self._queue = np.array([check_seed(one, "game_seeds") for one in game_seeds], np.uint64)
-            if len(self._queue) == 0:
-                raise ValueError("game_seeds must have at least one seed")
+        self._stream_numbers[:] = self.numbers
+        self._queue = queue
         self._queue_next[0] = 0
         self._terminated[chosen] = False
         self._rewards[chosen] = 0.0
@@ -428,6 +436,8 @@ class CribbageVectorEnv(VectorEnv):
         self, actions: NDArray[np.integer[Any]]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Take the action of each game's seat to act; see the class."""
+        if not np.can_cast(np.asarray(actions).dtype, np.int64, "same_kind"):
+            raise TypeError(f"actions must be integers, got {np.asarray(actions).dtype}")
         chosen = np.ascontiguousarray(actions, np.int64)
         if chosen.shape != (self.num_envs,):
             raise ValueError(f"actions must have the shape ({self.num_envs},), got {chosen.shape}")
@@ -475,7 +485,7 @@ class CribbageVectorEnv(VectorEnv):
             infos["final_info"] = buffers
             infos["final_obs"] = {
                 "observation": self._final_obs.copy() if self.copy else self._final_obs,
-                "action_mask": self._final_masks,
+                "action_mask": self._final_masks.copy() if self.copy else self._final_masks,
             }
             infos["_final_info"] = infos["_final_obs"] = self._terminated.copy()
         return infos
