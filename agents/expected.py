@@ -29,7 +29,8 @@ from cribbage_env.observation import (
 )
 from cribbage_env.scoring import MAX_COUNT, card_value, play_parts, show_table
 
-_TIE = 1e-9  # values closer than this are the same number, rounded
+TIE = 1e-9
+"""Values closer than this are the same number, rounded."""
 
 
 @inline_jit
@@ -118,10 +119,10 @@ def best_actions(values: NDArray[np.float64], mask: NDArray[np.int8], policy: ND
             best = values[action]
     ties = 0
     for action in range(NUM_ACTIONS):
-        if mask[action] and values[action] >= best - _TIE:
+        if mask[action] and values[action] >= best - TIE:
             ties += 1
     for action in range(NUM_ACTIONS):
-        policy[action] = 1.0 / ties if mask[action] and values[action] >= best - _TIE else 0.0
+        policy[action] = 1.0 / ties if mask[action] and values[action] >= best - TIE else 0.0
 
 
 class ExpectedAgent(Agent):

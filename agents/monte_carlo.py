@@ -15,29 +15,38 @@ from numpy.typing import NDArray
 
 from agents.base import Agent, Masks, Observations
 from agents.discards import crib_table, discard_values
-from agents.expected import best_actions
+from agents.expected import TIE, best_actions, play_value, unseen_ranks
 from agents.registry import AgentError
-from agents.worlds import draw_opponent, lowest_held_value, observation_key, split_six, unseen_cards
+from agents.worlds import draw_worlds, observation_key, split_six, unseen_cards
 from cribbage_env.engine import (
     CARDS,
     EVENT_SIZE,
     FIRST_PLAY,
     KEPT,
+    KEPT_PLACES,
     LAID,
     NUM_ACTIONS,
+    NUM_DISCARDS,
     OVER,
+    PAIRS,
     PHASE,
+    PLAY,
     PLAYER,
     SCORE,
+    STARTER,
     STATE_SIZE,
     State,
+    apply,
     lay_card,
     playable,
 )
 from cribbage_env.jit import inline_jit, jit
-from cribbage_env.observation import AT_CARDS, AT_IS_DEALER, write_state
+from cribbage_env.observation import AT_CARDS, AT_IS_DEALER, OBSERVATION_SIZE, write_observation, write_state
 from cribbage_env.scoring import show_table
-from cribbage_env.streams import combine
+from cribbage_env.streams import below, combine
+
+ROLLOUT_MARGIN = 1.5
+"""Discards whose averages are further below the best, in points, are not rolled out."""
 
 _HEAD = CARDS  # the columns before it are all that laying a card changes, but for the record of the cards laid
 
@@ -124,12 +133,8 @@ def _play_values(
     values: NDArray[np.float64],
 ) -> None:
     """Write the mean value of each legal play over the worlds to ``values`` ((19,) float64)."""
-    unseen = np.empty(52, np.uint8)
-    six = np.empty(6, np.uint8)
     kept = np.empty(4, np.uint8)
     thrown = np.empty(2, np.uint8)
-    ranks_left = np.empty(13, np.int64)
-    suits_left = np.empty(4, np.int64)
     row = np.zeros(STATE_SIZE, np.int16)
     saved = np.empty((9, _HEAD), np.int16)
     stack = np.empty((9, 4), np.int64)
@@ -140,14 +145,9 @@ def _play_values(
     ranks = np.empty(worlds, np.int64)
     times = np.zeros(worlds, np.int64)
     different = 0
-    key = observation_key(observation)
-    may_hold, num_unseen = unseen_cards(observation, lowest_held_value(observation), unseen)
+    draw_worlds(table, cribs, observation, temperature, hands)
     for world in range(worlds):
-        draw_opponent(
-            table, cribs, observation, temperature, combine(key, world), unseen, may_hold, num_unseen, six,
-            ranks_left, suits_left,
-        )  # fmt: skip
-        split_six(six, kept, thrown)
+        split_six(hands[world], kept, thrown)
         name = 0
         for i in range(4):
             name = 13 * name + (kept[i] >> 2)
@@ -157,7 +157,7 @@ def _play_values(
         if known == different:
             ranks[known] = name
             for i in range(6):
-                hands[known, i] = six[i]
+                hands[known, i] = hands[world, i]
             different += 1
         times[known] += 1
 
@@ -178,6 +178,103 @@ def _play_values(
         values[FIRST_PLAY + slot] /= worlds
 
 
+@inline_jit
+def _best_play(row: State, observation: NDArray[np.uint8], left: NDArray[np.int64], laid: NDArray[np.uint8]) -> int:
+    """The slot that ``expected`` lays for the seat to act (the lowest of equals). The arrays are scratch space."""
+    seat = int(row[PLAYER])
+    plays = playable(row, seat)
+    if not plays & (plays - 1):
+        return int(plays > 1) + int(plays > 2) + int(plays > 4)
+    write_observation(row, seat, observation)
+    unseen_ranks(observation, left)
+    best = 0
+    best_value = -1000.0
+    for slot in range(4):
+        if plays >> slot & 1:
+            value = play_value(observation, int(row[KEPT + 4 * seat + slot]), left, laid)
+            if value > best_value + TIE:
+                best_value = value
+                best = slot
+    return best
+
+
+@inline_jit
+def _pair_action(row: State, thrown: NDArray[np.uint8]) -> int:
+    """The discard action of seat 1 that throws the two given cards."""
+    for action in range(NUM_DISCARDS):
+        first = row[CARDS + 6 + PAIRS[action, 0]]
+        second = row[CARDS + 6 + PAIRS[action, 1]]
+        if first == thrown[0] and second == thrown[1]:
+            return action
+    return -1
+
+
+@jit
+def _pegging_values(
+    table: NDArray[np.int8],
+    cribs: NDArray[np.float64],
+    observation: NDArray[np.uint8],
+    rollouts: int,
+    candidates: NDArray[np.bool_],
+    values: NDArray[np.float64],
+) -> None:
+    """Add to ``values`` of each candidate discard the mean difference of points in the play, by roll-outs.
+
+    The opponent's six cards are drawn uniformly and thrown by the averages of ``expected``; both sides play as
+    ``expected`` does. All candidates meet the same opponents and starters.
+    """
+    deck = np.empty(52, np.uint8)
+    six = np.empty(6, np.uint8)
+    kept = np.empty(4, np.uint8)
+    thrown = np.empty(2, np.uint8)
+    ranks_left = np.empty(13, np.int64)
+    suits_left = np.empty(4, np.int64)
+    opponent_values = np.empty(NUM_DISCARDS, np.float64)
+    scratch = np.empty(OBSERVATION_SIZE, np.uint8)
+    laid = np.empty(10, np.uint8)
+    row = np.zeros(STATE_SIZE, np.int16)
+    start = np.zeros(STATE_SIZE, np.int16)
+    no_log = np.empty((0, EVENT_SIZE), np.int16)
+    key = observation_key(observation)
+    is_dealer = observation[AT_IS_DEALER] == 1
+    _, unseen = unseen_cards(observation, 1, deck)
+    for rollout in range(rollouts):
+        draw = combine(key, rollout)
+        for i in range(7):
+            draw += np.uint64(1)
+            j = i + below(draw, unseen - i)
+            card = deck[i]
+            deck[i] = deck[j]
+            deck[j] = card
+        for i in range(6):
+            six[i] = deck[i]
+        discard_values(table, cribs, six, not is_dealer, ranks_left, suits_left, opponent_values)
+        choice = 0
+        for action in range(1, NUM_DISCARDS):
+            if opponent_values[action] > opponent_values[choice]:
+                choice = action
+        # the opponent's cards in the order that split_six takes: four kept, two thrown
+        for i in range(4):
+            six[i] = deck[KEPT_PLACES[choice, i]]
+        for i in range(2):
+            six[4 + i] = deck[PAIRS[choice, i]]
+        split_six(six, kept, thrown)
+        start[STARTER] = deck[6]
+        write_state(observation, kept, thrown, start)
+        for action in range(NUM_DISCARDS):
+            if not candidates[action]:
+                continue
+            for i in range(STATE_SIZE):
+                row[i] = start[i]
+            apply(table, row, action, no_log)
+            if not is_dealer:  # the opponent throws the same pair, by its places among the six sorted
+                apply(table, row, _pair_action(row, thrown), no_log)
+            heels = int(row[SCORE]) - int(row[SCORE + 1])
+            while row[PHASE] == PLAY and row[LAID] < 8:
+                lay_card(row, _best_play(row, scratch, ranks_left, laid), no_log)
+            values[action] += (int(row[SCORE]) - int(row[SCORE + 1]) - heels) / rollouts
+
+
 @jit
 def _monte_carlo_policy(
     table: NDArray[np.int8],
@@ -186,16 +283,27 @@ def _monte_carlo_policy(
     masks: Masks,
     worlds: int,
     temperature: float,
+    rollouts: int,
     policy: NDArray[np.float64],
 ) -> None:
     ranks_left = np.empty(13, np.int64)
     suits_left = np.empty(4, np.int64)
     values = np.empty(NUM_ACTIONS, np.float64)
+    candidates = np.zeros(NUM_DISCARDS, np.bool_)
+    mask = np.zeros(NUM_ACTIONS, np.int8)
     for i in range(observations.shape[0]):
         observation = observations[i]
+        for action in range(NUM_ACTIONS):
+            mask[action] = masks[i, action]
         if masks[i, 0]:
             cards = observation[AT_CARDS : AT_CARDS + 6]
             discard_values(table, cribs, cards, observation[AT_IS_DEALER] == 1, ranks_left, suits_left, values)
+            if rollouts > 0:
+                best = np.max(values[:NUM_DISCARDS])
+                for action in range(NUM_DISCARDS):
+                    candidates[action] = values[action] >= best - ROLLOUT_MARGIN
+                    mask[action] = candidates[action]
+                _pegging_values(table, cribs, observation, rollouts, candidates, values)
         else:
             legal = 0
             for action in range(FIRST_PLAY, NUM_ACTIONS):
@@ -203,7 +311,7 @@ def _monte_carlo_policy(
                 values[action] = 0.0
             if legal > 1:
                 _play_values(table, cribs, observation, masks[i], worlds, temperature, values)
-        best_actions(values, masks[i], policy[i])
+        best_actions(values, mask, policy[i])
 
 
 class MonteCarloAgent(Agent):
@@ -211,26 +319,41 @@ class MonteCarloAgent(Agent):
 
     Args:
         worlds: how many worlds a decision of the play is judged in.
+        discard: ``expected`` (hand and crib averages) or ``rollout`` (these, plus what the kept hand brings in the play
+            by roll-outs).
+        rollouts: how many deals are played out for each discard that is worth it.
         crib: the table of crib averages, one of :data:`agents.discards.CRIB_TABLES`.
         temperature: of the opponent's supposed discards, in points (:mod:`agents.worlds`).
     """
 
-    def __init__(self, worlds: int = 100, crib: str = "schell", temperature: float = 0.5) -> None:
+    def __init__(
+        self,
+        worlds: int = 100,
+        discard: str = "expected",
+        rollouts: int = 400,
+        crib: str = "schell",
+        temperature: float = 0.5,
+    ) -> None:
         super().__init__("monte_carlo")
         if worlds < 1:
             raise AgentError(f"monte_carlo: worlds must be positive, got {worlds}")
+        if rollouts < 1:
+            raise AgentError(f"monte_carlo: rollouts must be positive, got {rollouts}")
+        if discard not in ("expected", "rollout"):
+            raise AgentError(f"monte_carlo: discard must be expected or rollout, got {discard!r}")
         if not temperature > 0:
             raise AgentError(f"monte_carlo: temperature must be positive, got {temperature}")
         self._table = show_table()
         self._cribs = crib_table(crib)
         self._worlds = worlds
         self._temperature = temperature
+        self._rollouts = rollouts if discard == "rollout" else 0
 
     def policy(self, observations: Observations, masks: Masks) -> NDArray[np.float64]:
         """Equal probabilities for the actions of the greatest value; see :meth:`Agent.policy`."""
         policy = np.empty((len(observations), NUM_ACTIONS), np.float64)
         _monte_carlo_policy(
             self._table, self._cribs, np.ascontiguousarray(observations), np.ascontiguousarray(masks),
-            self._worlds, self._temperature, policy,
+            self._worlds, self._temperature, self._rollouts, policy,
         )  # fmt: skip
         return policy

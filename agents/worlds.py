@@ -18,10 +18,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.discards import count_left, discard_value
+from agents.discards import count_left, crib_table, discard_value
 from cribbage_env.cards import NO_CARD
 from cribbage_env.engine import NUM_DISCARDS
-from cribbage_env.jit import inline_jit
+from cribbage_env.jit import inline_jit, jit
 from cribbage_env.observation import (
     AT_CARDS,
     AT_COUNT_BEGIN,
@@ -35,8 +35,8 @@ from cribbage_env.observation import (
     OPPONENT,
     OWN,
 )
-from cribbage_env.scoring import MAX_COUNT, card_value
-from cribbage_env.streams import below, mix64, unit
+from cribbage_env.scoring import MAX_COUNT, card_value, show_table
+from cribbage_env.streams import below, combine, mix64, unit
 
 MAX_PROPOSALS = 200
 """Proposals for one world; the last is taken as it is. Reached when what was seen fits no sensible discard."""
@@ -151,7 +151,7 @@ def draw_opponent(
         temperature: of the opponent's discard, in points.
         key: what the draw is a function of.
         unseen, may_hold, num_unseen: what :func:`unseen_cards` wrote and returned; reordered within both parts.
-        six: (6,) uint8, written: the four kept (those laid first, then those held), the two thrown.
+        six: (6,) uint8, written: the four kept (those laid first, in that order), the two thrown.
         ranks_left, suits_left: scratch space, (13,) and (4,) int64.
     """
     laid = 0
@@ -194,3 +194,40 @@ def split_six(six: NDArray[np.uint8], kept: NDArray[np.uint8], thrown: NDArray[n
         kept[j] = card
     thrown[0] = min(six[4], six[5])
     thrown[1] = max(six[4], six[5])
+
+
+@jit
+def draw_worlds(
+    table: NDArray[np.int8],
+    cribs: NDArray[np.float64],
+    observation: NDArray[np.uint8],
+    temperature: float,
+    worlds: NDArray[np.uint8],
+) -> None:
+    """Fill ``worlds`` ((W, 6) uint8) by :func:`draw_opponent`; world w is a function of (observation, w)."""
+    unseen = np.empty(52, np.uint8)
+    ranks_left = np.empty(13, np.int64)
+    suits_left = np.empty(4, np.int64)
+    key = observation_key(observation)
+    may_hold, num_unseen = unseen_cards(observation, lowest_held_value(observation), unseen)
+    for w in range(worlds.shape[0]):
+        draw_opponent(
+            table, cribs, observation, temperature, combine(key, w), unseen, may_hold, num_unseen, worlds[w],
+            ranks_left, suits_left,
+        )  # fmt: skip
+
+
+def sample_worlds(
+    observation: NDArray[np.uint8], worlds: int, temperature: float = 0.5, crib: str = "schell"
+) -> NDArray[np.uint8]:
+    """What the opponent may hold, (W, 6) uint8: its kept cards (those laid first), then the two thrown.
+
+    Args:
+        observation: (OBSERVATION_SIZE,) uint8, in the play.
+        worlds: how many to draw.
+        temperature: of the opponent's discard, in points.
+        crib: the table of crib averages that the opponent goes by.
+    """
+    out = np.empty((worlds, 6), np.uint8)
+    draw_worlds(show_table(), crib_table(crib), np.ascontiguousarray(observation), temperature, out)
+    return out
