@@ -1,0 +1,142 @@
+"""A tournament as text for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cribbage_env.engine import PARTS
+from experiments.config import TournamentConfig
+from experiments.tournament.statistics import Estimate
+from experiments.tournament.summary import AGENTS, A, B, MatchSummary
+
+_FEW_PAIRS = 30
+
+
+def report(summaries: Sequence[MatchSummary], config: TournamentConfig) -> str:
+    """The tables of a tournament's matches, and what is to be said about them."""
+    sections = [_heading(config), _win_table(summaries)]
+    if len(summaries) > 1:
+        sections.append(_cross_table(summaries))
+    sections.append(_points_table(summaries))
+    notes = [note for summary in summaries for note in _notes(summary)]
+    if notes:
+        sections.append("\n".join(notes))
+    return "\n\n".join(sections)
+
+
+def _heading(config: TournamentConfig) -> str:
+    target = config.rules.target
+    return (
+        f"Games to {target} on duplicate deals: every game seed is played twice, seats swapped (a pair). Seed "
+        f"{config.seed}.\n[ ] and ±: 95 % confidence intervals, the pairs being the samples."
+    )
+
+
+def _win_table(summaries: Sequence[MatchSummary]) -> str:
+    rows = [
+        ["A", "B", "games", "A wins", "pairs 2-0 1-1 0-2", "first dealer wins", "deals a game", "games/s"],
+    ]
+    for summary in summaries:
+        rows.append(
+            [
+                *summary.names,
+                f"{summary.games:,}",
+                percent(summary.win_rate),
+                " ".join(f"{n:,}" for n in summary.pair_outcomes),
+                percent(summary.first_dealer_rate),
+                decimals(summary.deals_per_game),
+                f"{summary.games_per_second:,.0f}",
+            ]
+        )
+    return table(rows, left=2)
+
+
+def _cross_table(summaries: Sequence[MatchSummary]) -> str:
+    """Everyone's win rate against everyone, the best first."""
+    rates, means = standings(summaries)
+    names = list(means)
+    rows = [["win rate against", *names, "mean"]]
+    for name in names:
+        cells = [f"{100 * rates[name, other]:.1f} %" if (name, other) in rates else "" for other in names]
+        rows.append([name, *cells, f"{100 * means[name]:.1f} %"])
+    return table(rows, left=1)
+
+
+def standings(summaries: Sequence[MatchSummary]) -> tuple[dict[tuple[str, str], float], dict[str, float]]:
+    """Win rates by (agent, opponent), and agents with their mean over opponents, the best first."""
+    rates: dict[tuple[str, str], float] = {}
+    for summary in summaries:
+        a, b = summary.names
+        rates[a, b] = summary.win_rate.value
+        rates[b, a] = 1 - summary.win_rate.value
+    means: dict[str, float] = {}
+    for name in dict.fromkeys(name for name, _ in rates):
+        own = [rate for (agent, _), rate in rates.items() if agent == name]
+        means[name] = sum(own) / len(own)
+    return rates, dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def _points_table(summaries: Sequence[MatchSummary]) -> str:
+    rows = [["points a deal", "against", "as dealer", "heels", "play", "hand", "crib", "as pone", "play", "hand",
+             "skunks", "double"]]  # fmt: skip
+    for summary in summaries:
+        for agent in AGENTS:
+            part = {name: f"{summary.points(agent, i).value:.2f}" for i, name in enumerate(PARTS)}
+            rows.append(
+                [
+                    summary.names[agent],
+                    summary.names[1 - agent],
+                    decimals(summary.dealer_points(agent)),
+                    part["heels"],
+                    part["play_dealer"],
+                    part["hand_dealer"],
+                    part["crib"],
+                    decimals(summary.pone_points(agent)),
+                    part["play_pone"],
+                    part["hand_pone"],
+                    f"{100 * summary.skunks(agent) / summary.games:.1f} %",
+                    f"{100 * summary.double_skunks(agent) / summary.games:.2f} %",
+                ]
+            )
+    return table(rows, left=2)
+
+
+def _notes(summary: MatchSummary) -> list[str]:
+    a, b = summary.names
+    notes = []
+    if summary.pair_outcomes[1] == summary.pairs:
+        notes.append(
+            f"{a} – {b}: every pair was split, as between two agents that always do the same; the interval is what "
+            f"{summary.pairs:,} such pairs allow."
+        )
+    elif summary.pairs < _FEW_PAIRS:
+        notes.append(f"{a} – {b}: {summary.pairs} pairs are few; the intervals are rough.")
+    for agent in (A, B):
+        if summary.forfeits(agent):
+            notes.append(
+                f"{a} – {b}: {summary.names[agent]} lost {summary.forfeits(agent):,} games by illegal actions."
+            )
+    return notes
+
+
+def percent(estimate: Estimate) -> str:
+    """A rate with its interval, such as ``63.8 % [63.4, 64.2]``."""
+    return f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+
+
+def decimals(estimate: Estimate) -> str:
+    """A mean with half its interval, such as ``9.04 ±0.03``; without, where there are too few samples for one."""
+    if math.isnan(estimate.low):
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.2f} ±{(estimate.high - estimate.low) / 2:.2f}"
+
+
+def table(rows: Sequence[Sequence[str]], left: int) -> str:
+    """Aligned columns, the first row being the heading; the first ``left`` columns are set left, the others right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in [rows[0], ["-" * width for width in widths], *rows[1:]]:
+        cells = [row[i].ljust(width) if i < left else row[i].rjust(width) for i, width in enumerate(widths)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
