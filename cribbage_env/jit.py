@@ -22,6 +22,7 @@ import numba.core.config
 
 _PACKAGE = Path(__file__).resolve().parent
 _PREFIX = "kernels-"
+_DIGEST_LENGTH = 16
 _KEPT_GENERATIONS = 4  # cache folders of older sources kept beside the newest
 
 
@@ -33,7 +34,7 @@ def source_digest(source: Path) -> str:
         for file in [root] if root.is_file() else sorted(root.rglob("*.py")):
             digest.update(str(file.relative_to(root.parent)).encode() + b"\0")
             digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:_DIGEST_LENGTH]
 
 
 def _source_of(func: Callable[..., Any]) -> Path:
@@ -77,7 +78,7 @@ def cache_folder(source: Path) -> Path | None:
 def _forget_old(base: Path, prefix: str, current: Path) -> None:
     """Delete all but the newest few cache folders of earlier sources."""
     try:
-        old = [path for path in base.glob(f"{prefix}*") if path != current]
+        old = [path for path in base.glob(prefix + "?" * _DIGEST_LENGTH) if path != current]
         old.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     except OSError:  # another process is tidying up
         return
