@@ -62,6 +62,7 @@ for _name, _module, _class in (
     ("random", "agents.random", "RandomAgent"),
     ("greedy", "agents.greedy", "GreedyAgent"),
     ("expected", "agents.expected", "ExpectedAgent"),
+    ("rule_based", "agents.rule_based", "RuleBasedAgent"),
     ("monte_carlo", "agents.monte_carlo", "MonteCarloAgent"),
 ):
     _FACTORIES[_name] = _lazy(_module, _class)
