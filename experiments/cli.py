@@ -95,6 +95,17 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """The arguments; ``key=value`` may also come after options, which argparse alone does not take."""
+    args, rest = parser.parse_known_args(arguments)
+    if "overrides" in args:
+        args.overrides = [*args.overrides, *(one for one in rest if not one.startswith("-"))]
+        rest = [one for one in rest if one.startswith("-")]
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
+
+
 def _version() -> str:
     from cribbage_env import __version__
 
@@ -106,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
-        args = _parser(command).parse_args(arguments)
+        args = _parse(_parser(command), arguments)
         numba_event.register("numba:compile", _CompilerNotice())
         return int(importlib.import_module(COMMANDS[args.command].module).run(args))
     except (UserError, AgentError) as error:

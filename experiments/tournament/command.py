@@ -17,9 +17,15 @@ from experiments.tournament.round_robin import Tournament
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("config", metavar="CONFIG", help="a YAML file; its keys are those of TournamentConfig")
     parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", help="settings in place of the file's, such as games=10000"
+        "config", metavar="CONFIG", help=f"a YAML file with the keys {', '.join(TournamentConfig.model_fields)}"
+    )
+    parser.add_argument(
+        "overrides",
+        metavar="key=value",
+        nargs="*",
+        default=[],
+        help="settings in place of the file's, such as games=10000",
     )
     parser.add_argument("--seed", type=int, help="of decks and agents, in place of the config's")
     add_output_arguments(parser, "runs/<name>")
