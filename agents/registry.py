@@ -14,9 +14,10 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from agents.base import Agent
 
@@ -177,10 +178,21 @@ def _typed_options(
         except ValueError:
             kind_name = getattr(kind, "__name__", str(kind))
             raise AgentError(f"{spec!r}: the option {key} must be of type {kind_name}, got {value!r}") from None
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and key not in typed:
+            raise AgentError(f"{spec!r}: this agent needs the option {key!r}, as in {spec.partition(':')[0]}:{key}=...")
     return typed
 
 
 def _convert(value: str | bool, kind: Any) -> int | float | bool | str:
+    if isinstance(kind, types.UnionType):  # the first type of int | None that fits
+        for member in get_args(kind):
+            if member is not types.NoneType:
+                try:
+                    return _convert(value, member)
+                except ValueError:
+                    continue
+        raise ValueError
     if isinstance(value, bool) or kind is bool:
         if kind is not bool:
             raise ValueError
