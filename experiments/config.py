@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,6 +29,9 @@ from cribbage_env.streams import MAX_SEED
 
 MADE_WITH = "made_with"
 """The key under which the config in a result folder notes versions and commit; it is skipped when loaded again."""
+
+DEFAULT_BATCH = 4096
+"""How many games a match plays side by side: fewer are slower, more gain little."""
 
 
 class UserError(Exception):
@@ -84,20 +88,33 @@ def _entrant_from_text(value: Any) -> Any:
     return {"spec": value} if isinstance(value, str) else value
 
 
+def _even(games: int) -> int:
+    if games % 2:
+        raise ValueError(
+            f"an even number is needed (every deal is played twice, seats swapped), got {games}; "
+            f"say {games - 1} or {games + 1}"
+        )
+    return games
+
+
+PairedGames = Annotated[int, Field(ge=2, le=10**9), AfterValidator(_even)]
+"""A number of games on duplicate deals."""
+
+
 class TournamentConfig(Config):
     """A round robin on duplicate deals: every agent meets every other one."""
 
     agents: list[Annotated[EntrantConfig, BeforeValidator(_entrant_from_text)]] = Field(
         description="specs, or mappings with spec and name"
     )
-    games: int = Field(2000, ge=2, le=10**9, description="a match; even, since every deal is played twice")
+    games: PairedGames = Field(2000, description="a match; even, since every deal is played twice")
     seed: int = Field(1, ge=0, le=MAX_SEED, description="gives all decks and all agents' random choices")
     rules: RulesConfig = RulesConfig()
     modules: list[str] = Field([], description="modules or .py files that register agents of your own")
     name: str = Field("tournament", pattern=r"^[\w][\w.-]*$", description="results go to runs/<name>")
     output: str | None = Field(None, min_length=1, description="another folder for the results than runs/<name>")
     batch: int = Field(
-        4096, ge=1, le=2**20, description="games played side by side; changes speed and memory, not results"
+        DEFAULT_BATCH, ge=1, le=2**20, description="games played side by side; changes speed and memory, not results"
     )
 
     @field_validator("agents")
@@ -107,15 +124,21 @@ class TournamentConfig(Config):
             raise ValueError(f"a tournament needs at least two agents, there is {len(agents) or 'none'}")
         return agents
 
-    @field_validator("games")
-    @classmethod
-    def _even(cls, games: int) -> int:
-        if games % 2:
-            raise ValueError(
-                f"an even number is needed (every deal is played twice, seats swapped), got {games}; "
-                f"say {games - 1} or {games + 1}"
-            )
-        return games
+
+class RulesAnalysisConfig(Config):
+    """What each rule of the agent ``rule_based`` is worth, measured by switching it off."""
+
+    opponent: str = Field("expected", min_length=1, description="the spec of the agent that both versions meet")
+    games: PairedGames = Field(20_000, description="a match; there are two for every rule")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="gives all decks and all agents' random choices")
+
+
+class WeightSearchConfig(Config):
+    """Coordinate search for the weights of the agent ``rule_based``."""
+
+    opponents: list[str] = Field(["expected", "greedy"], min_length=1, description="specs of the agents that it meets")
+    games: PairedGames = Field(20_000, description="against each opponent, for every change of a weight that is tried")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="gives all decks and all agents' random choices")
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):

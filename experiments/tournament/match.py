@@ -39,9 +39,9 @@ from cribbage_env.observation import AT_COUNT_BEGIN, AT_STARTER
 from cribbage_env.rules import Rules
 from cribbage_env.streams import check_seed, combine, combine_arrays
 from cribbage_env.vector_env import CribbageVectorEnv
+from experiments.config import DEFAULT_BATCH
 from experiments.tournament.summary import MatchSummary
 
-DEFAULT_BATCH = 4096
 _SEGMENT_PAIRS = 2**15  # how many pairs the environment is given at once: what a match's memory grows to
 _SECONDS_A_BLOCK = 2.0  # how long finished pairs are held back at most
 _GAME_SEED_STREAM = 1  # apart from that of the decisions' keys
