@@ -154,6 +154,18 @@ def test_results_do_not_depend_on_batch_blocks_or_length() -> None:
     assert games.tobytes() != all_games(a, b, 100, 6).tobytes()
 
 
+def test_an_agent_with_a_stream_of_its_own_starts_every_match_alike() -> None:
+    class Streaming(FirstLegal):
+        def act(self, observations: np.ndarray, masks: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+            return make_agent("random").act(observations, masks, self._keys(len(observations)))
+
+    agent = Streaming()
+    assert (
+        all_games(agent, make_agent("greedy"), 10, 1).tobytes()
+        == all_games(agent, make_agent("greedy"), 10, 1).tobytes()
+    )
+
+
 def test_segments_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = make_agent("greedy"), make_agent("random")
     games = all_games(a, b, 50, 5)
