@@ -16,11 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from numba.core import event as numba_event
-
-from agents.registry import AgentError
-from experiments.config import UserError
-
 INTERRUPTED = 130
 BAD_INPUT = 2
 
@@ -48,27 +43,17 @@ COMMANDS = {
         "play two agents against each other on duplicate deals",
         "cribbage evaluate greedy random --games 2000 --seed 1",
     ),
+    "analyse": _Command(
+        "experiments.analysis.command",
+        "measure what rules, discards and positions are worth",
+        "cribbage analyse rules --games 20000 --seed 1",
+    ),
     "bench": _Command(
         "experiments.bench",
         "measure the engine, the environments and the tournament; JSON on standard output",
         "cribbage bench --seconds 1",
     ),
 }
-
-
-class _CompilerNotice(numba_event.Listener):
-    """Says once on standard error that kernels are being compiled, so that a first start does not look hung."""
-
-    def __init__(self) -> None:
-        self.said = False
-
-    def on_start(self, event: Any) -> None:
-        if not self.said:
-            self.said = True
-            print("Compiling the engine for this machine (once, 10 to 20 seconds) ...", file=sys.stderr, flush=True)
-
-    def on_end(self, event: Any) -> None:
-        pass
 
 
 class _Parser(argparse.ArgumentParser):
@@ -117,18 +102,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
-        args = _parse(_parser(command), arguments)
-        numba_event.register("numba:compile", _CompilerNotice())
-        return int(importlib.import_module(COMMANDS[args.command].module).run(args))
-    except (UserError, AgentError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return _run(command, arguments)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+
+
+def _run(command: str | None, arguments: list[str]) -> int:
+    # Imported here: they take a moment, and Ctrl-C in it ends the command like any other.
+    from agents.registry import AgentError
+    from experiments.compiler_notice import announce_compilation
+    from experiments.config import UserError
+
+    try:
+        args = _parse(_parser(command), arguments)
+        announce_compilation()
+        return int(importlib.import_module(COMMANDS[args.command].module).run(args))
+    except (UserError, AgentError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
 
 
 if __name__ == "__main__":
