@@ -1,0 +1,1 @@
+"""Analyses: what rules, discards and positions are worth."""

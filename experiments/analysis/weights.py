@@ -1,0 +1,153 @@
+"""The analysis ``weights``: how the weights of the agent ``rule_based`` were found.
+
+Coordinate search. All rules start with the same weight. One rule after the other is tried a step up and a step down
+against the opponents, always on the same duplicate deals and with the same keys. A change stays if it is better by
+more than a standard error in the mean over the pairs of points scored minus points conceded. When no rule
+moves any more, the step is halved. No weight falls below the last step: a tip stays a tip.
+
+Left out are the points that can be seen, which are the scale, and the two rules about the end of a game, where points
+are not what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from agents import Agent, make_agent
+from agents.rule_based import RULE_NAMES, RULES, RuleBasedAgent
+from experiments.analysis.results import ResultTable, Row, add_output_arguments
+from experiments.config import WeightSearchConfig, parse_config
+from experiments.run_folder import StopRequest
+from experiments.tournament.match import play_blocks
+from experiments.tournament.report import table
+
+FIXED = ("keep_points", "take_points", "count_board", "take_win")
+START = 0.5
+STEPS = (0.4, 0.2, 0.1)
+_CHANCE = 1.0  # standard errors
+
+
+class WeightSearch:
+    """The search.
+
+    Args:
+        config: opponents, games and seed.
+
+    Raises:
+        AgentError: an opponent that can't be made.
+    """
+
+    def __init__(self, config: WeightSearchConfig) -> None:
+        self.config = config
+        self.opponents: list[Agent] = [make_agent(spec) for spec in config.opponents]
+        self.agent = RuleBasedAgent()
+        self.rules = [at for at, name in enumerate(RULE_NAMES) if name not in FIXED]
+        """The places of the rules whose weights are searched for."""
+        self.agent.weights[self.rules] = START
+
+    def run(self) -> None:
+        """Search; the agent then has the weights found.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; the agent has the best weights so far.
+        """
+        with StopRequest() as self._stop, tqdm(unit=" games", disable=not sys.stderr.isatty()) as self._bar:
+            best = self._margins()
+            for step in STEPS:
+                while True:
+                    moved = False
+                    for at in self.rules:
+                        margins = self._moved(at, step, best)
+                        if margins is not None:
+                            best, moved = margins, True
+                    if not moved:
+                        break
+
+    def _moved(self, at: int, step: float, best: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Try a rule's weight a step up, then down; the margins with the change that stays, None if none does."""
+        weights = self.agent.weights
+        before = weights[at]
+        for after in (before + step, before - step):
+            if after < STEPS[-1] - 1e-9:
+                continue
+            weights[at] = round(after, 6)
+            try:
+                margins = self._margins()
+            except KeyboardInterrupt:
+                weights[at] = before
+                raise
+            if _is_better(margins - best):
+                self._bar.write(f"{RULE_NAMES[at]}: {before:.1f} -> {after:.1f}, {margins.mean():+.3f} points a pair")
+                return margins
+        weights[at] = before
+        return None
+
+    def _margins(self) -> NDArray[np.int64]:
+        """Points scored minus points conceded in each pair of games, (opponents x pairs,)."""
+        pairs = self.config.games // 2
+        margins = []
+        for opponent in self.opponents:
+            for games in play_blocks(self.agent, opponent, pairs, self.config.seed, stop=lambda: self._stop.asked):
+                margin = games["scores"][:, 0].astype(np.int64) - games["scores"][:, 1]
+                margins.append(margin[0::2] + margin[1::2])
+                self._bar.update(len(games))
+            if self._stop.asked:
+                raise KeyboardInterrupt
+        return np.concatenate(margins)
+
+
+def _is_better(differences: NDArray[np.int64]) -> bool:
+    """Whether the mean of the differences is above chance."""
+    error = differences.std() / len(differences) ** 0.5
+    return bool(differences.mean() > _CHANCE * error)
+
+
+def rows(weights: Sequence[float]) -> list[Row]:
+    """The rows of ``weights.csv``: the weights found, and those that the agent has."""
+    return [
+        {"rule": rule.name, "phase": rule.phase, "found": round(float(weight), 6), "agent": rule.weight}
+        for rule, weight in zip(RULES, weights, strict=True)
+    ]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "--opponent",
+        metavar="AGENT",
+        action="append",
+        help="an agent that is met; repeatable (default: expected and greedy)",
+    )
+    games, seed = (WeightSearchConfig.model_fields[key].default for key in ("games", "seed"))
+    parser.add_argument(
+        "--games", type=int, default=games, help="against each opponent for every change tried (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=seed, help="of decks and agents (default: %(default)s)")
+    add_output_arguments(parser, "runs/weights")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search for the weights."""
+    given = {"games": args.games, "seed": args.seed}
+    if args.opponent:
+        given["opponents"] = args.opponent
+    config = parse_config(given, WeightSearchConfig, "cribbage analyse weights")
+    search = WeightSearch(config)
+    results = ResultTable(args.output, "weights.csv", config, args.overwrite)
+    try:
+        search.run()
+    except KeyboardInterrupt:
+        print("\nthe search was not finished", file=sys.stderr, end="")
+        raise
+    finally:
+        found = rows(search.agent.weights.tolist())
+        results.write(found)
+        print(table([list(found[0]), *([str(cell) for cell in row.values()] for row in found)], left=2))
+        print(f"\nwritten: {results.path}")
+    return 0
