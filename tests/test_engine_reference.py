@@ -97,6 +97,9 @@ def compare_state(engine: RowGame, reference: ReferenceGame) -> list[int]:
     actions = engine.legal_actions()
     assert actions == reference.legal_actions()
     if reference.phase == "over":
+        if reference.events[-1].kind in ("card", "go", "last"):  # stopped dead in the play
+            assert row[COUNT] == reference.count
+            assert row[LAID_CARDS + row[COUNT_BEGIN] : LAID_CARDS + row[LAID]] == reference.stack
         return actions
     assert row[PLAYER] == reference.player
     if reference.phase == "play":
