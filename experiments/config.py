@@ -77,17 +77,6 @@ class RulesConfig(Config):
         return Rules(self.target, self.skunk, self.double_skunk)
 
 
-class EntrantConfig(Config):
-    """One agent of a tournament; in the file also just its spec."""
-
-    spec: str = Field(min_length=1, description="an agent's name with options, or the path of a checkpoint")
-    name: str | None = Field(None, min_length=1, description="how results call it; None: its spec, numbered if needed")
-
-
-def _entrant_from_text(value: Any) -> Any:
-    return {"spec": value} if isinstance(value, str) else value
-
-
 def _even(games: int) -> int:
     if games % 2:
         raise ValueError(
@@ -101,11 +90,25 @@ PairedGames = Annotated[int, Field(ge=2, le=10**9), AfterValidator(_even)]
 """A number of games on duplicate deals."""
 
 
+class EntrantConfig(Config):
+    """One agent of a tournament; in the file also just its spec."""
+
+    spec: str = Field(min_length=1, description="an agent's name with options, or the path of a checkpoint")
+    name: str | None = Field(None, min_length=1, description="how results call it; None: its spec, numbered if needed")
+    games: PairedGames | None = Field(
+        None, description="for a slow agent: at most so many games in each of its matches"
+    )
+
+
+def _entrant_from_text(value: Any) -> Any:
+    return {"spec": value} if isinstance(value, str) else value
+
+
 class TournamentConfig(Config):
     """A round robin on duplicate deals: every agent meets every other one."""
 
     agents: list[Annotated[EntrantConfig, BeforeValidator(_entrant_from_text)]] = Field(
-        description="specs, or mappings with spec and name"
+        description="specs, or mappings with spec, name and games"
     )
     games: PairedGames = Field(2000, description="a match; even, since every deal is played twice")
     seed: int = Field(1, ge=0, le=MAX_SEED, description="gives all decks and all agents' random choices")

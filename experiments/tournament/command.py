@@ -87,6 +87,5 @@ def exit_code(tournament: Tournament) -> int:
     if tournament.finished:
         return 0
     played = sum(summary.games for summary in tournament.summaries)
-    total = len(tournament.matches) * tournament.config.games
-    print(f"\n{played:,} of {total:,} games were finished", file=sys.stderr, end="")
+    print(f"\n{played:,} of {sum(tournament.games):,} games were finished", file=sys.stderr, end="")
     raise KeyboardInterrupt

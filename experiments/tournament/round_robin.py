@@ -64,13 +64,18 @@ class Tournament:
         self.config = config
         self.agents = make_entrants(config.agents)
         self.matches = list(combinations(self.agents, 2))
+        self.games = [
+            min([config.games, *(entrant.games for entrant in pair if entrant.games is not None)])
+            for pair in combinations(config.agents, 2)
+        ]
+        """How many games each match has: the config's, or what one of its agents is limited to."""
         self.summaries: list[MatchSummary] = []
         """Of the matches played so far, in order; the last one may have been broken off."""
 
     @property
     def finished(self) -> bool:
         """Whether all games have been played."""
-        return sum(summary.games for summary in self.summaries) == len(self.matches) * self.config.games
+        return sum(summary.games for summary in self.summaries) == sum(self.games)
 
     def play(self, on_block: OnBlock | None = None) -> None:
         """Play all matches, with a progress bar if standard error is a terminal.
@@ -82,9 +87,8 @@ class Tournament:
             on_block: called with the number of the match (1, 2, ...), the names of A and B, and a block of games.
         """
         config = self.config
-        total = len(self.matches) * config.games
-        with StopRequest() as stop, tqdm(total=total, unit=" games", disable=not sys.stderr.isatty()) as bar:
-            for number, (a, b) in enumerate(self.matches, 1):
+        with StopRequest() as stop, tqdm(total=sum(self.games), unit=" games", disable=not sys.stderr.isatty()) as bar:
+            for number, ((a, b), match_games) in enumerate(zip(self.matches, self.games, strict=True), 1):
                 summary = MatchSummary((a.name, b.name))
                 bar.set_description(f"{a.name} – {b.name}")
 
@@ -97,7 +101,7 @@ class Tournament:
                     play_match(
                         a,
                         b,
-                        config.games // 2,
+                        match_games // 2,
                         config.seed,
                         rules=config.rules.rules(),
                         batch=config.batch,

@@ -165,6 +165,15 @@ def test_evaluate_prints_without_writing(
 # Agents
 
 
+def test_a_slow_agent_can_play_fewer_games(tmp_path: Path) -> None:
+    config = tmp_path / "slow.yaml"
+    config.write_text("agents: [random, greedy, {spec: expected, games: 4}]\ngames: 10\n")
+    folder = tmp_path / "results"
+    assert main(["tournament", str(config), "--output", str(folder)]) == 0
+    played = {(row["a"], row["b"]): int(row["games"]) for row in rows_of(folder / "summary.csv")}
+    assert played == {("random", "greedy"): 10, ("random", "expected"): 4, ("greedy", "expected"): 4}
+
+
 def test_entrants_have_names_of_their_own() -> None:
     specs = [EntrantConfig(spec="greedy"), EntrantConfig(spec="greedy"), EntrantConfig(spec="random", name="greedy-2"),
              EntrantConfig(spec="greedy")]  # fmt: skip
