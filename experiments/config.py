@@ -96,7 +96,7 @@ class EntrantConfig(Config):
     spec: str = Field(min_length=1, description="an agent's name with options, or the path of a checkpoint")
     name: str | None = Field(None, min_length=1, description="how results call it; None: its spec, numbered if needed")
     games: PairedGames | None = Field(
-        None, description="for a slow agent: at most so many games in each of its matches"
+        None, description="for a slow agent: the most games that a match of it has"
     )
 
 
