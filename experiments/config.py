@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import (
@@ -95,9 +95,7 @@ class EntrantConfig(Config):
 
     spec: str = Field(min_length=1, description="an agent's name with options, or the path of a checkpoint")
     name: str | None = Field(None, min_length=1, description="how results call it; None: its spec, numbered if needed")
-    games: PairedGames | None = Field(
-        None, description="for a slow agent: the most games that a match of it has"
-    )
+    games: PairedGames | None = Field(None, description="for a slow agent: the most games that a match of it has")
 
 
 def _entrant_from_text(value: Any) -> Any:
@@ -126,6 +124,123 @@ class TournamentConfig(Config):
         if len(agents) < 2:
             raise ValueError(f"a tournament needs at least two agents, there is {len(agents) or 'none'}")
         return agents
+
+
+class CollectConfig(Config):
+    """How self-play is collected: an iteration plays this many episodes to their end with the weights as they are."""
+
+    episode: Literal["deal", "game"] = Field(default="deal", description="single deals, or whole games")
+    reward: Literal["points", "win", "game_points", "one_two"] = Field(
+        default="points", description="what is learned, see cribbage_env.options"
+    )
+    games: int = Field(default=4096, ge=1, le=2**17, description="episodes an iteration, played side by side")
+    epsilon: Float = Field(
+        default=0.05, ge=0, le=1, description="how often a legal action is drawn at random to explore"
+    )
+
+
+Width = Annotated[int, Field(ge=1, le=512)]  # as agents.neural.networks.MAX_WIDTH
+
+
+class NetworkConfig(Config):
+    """The two networks; each sums embeddings of what it sees and has one hidden layer."""
+
+    discard_hidden: list[Width] = Field(
+        default=[64, 64],
+        min_length=2,
+        max_length=2,
+        description="widths of the sum and the layer after it, for discards",
+    )
+    play_hidden: list[Width] = Field(default=[128, 128], min_length=2, max_length=2, description="the same for plays")
+    scores: bool = Field(default=False, description="whether they see the game's scores; for whole games")
+
+
+class LearnerConfig(Config):
+    """Monte Carlo value learning (see experiments.training.dmc)."""
+
+    algorithm: Literal["dmc"] = Field(default="dmc", description="the learner: a file in experiments/training")
+    lr: Float = Field(default=3e-3, gt=0, le=1, description="Adam's learning rate at the beginning")
+    lr_end: Float = Field(default=0.0, ge=0, le=1, description="at the end of the budget; in between it falls linearly")
+    batch_size: int = Field(
+        default=1024, ge=1, le=2**20, description="samples a step (up to twice as many in small iterations)"
+    )
+    passes: int = Field(default=1, ge=1, le=100, description="how often each sample is learned from")
+    max_grad_norm: Float = Field(default=10.0, gt=0, le=1e9, description="gradients longer than this are cut to it")
+    subtract_luck: bool = Field(
+        default=False, description="take out of the returns what an action cannot change; for deals with reward points"
+    )
+
+
+class BudgetConfig(Config):
+    """When training ends: at whichever comes first. The learning rate falls towards it."""
+
+    decisions: int | None = Field(default=None, ge=1, description="decisions learned from; such a run is repeatable")
+    minutes: Float | None = Field(default=None, gt=0, le=1e6, description="time, evaluations included")
+
+    @model_validator(mode="after")
+    def _some(self) -> BudgetConfig:
+        if self.decisions is None and self.minutes is None:
+            raise ValueError("set decisions or minutes")
+        return self
+
+
+class TrainingEvaluationConfig(Config):
+    """Matches on duplicate deals while training and after it."""
+
+    opponents: list[str] = Field(default=["random", "greedy"], description="specs of the agents to play against")
+    every: int | None = Field(default=None, ge=1, description="decisions between evaluations; None: only at the end")
+    games: PairedGames = Field(default=1000, description="against each opponent; even")
+    final_games: PairedGames = Field(default=4000, description="against each opponent, at the end; even")
+
+    @field_validator("opponents")
+    @classmethod
+    def _different(cls, opponents: list[str]) -> list[str]:
+        if len(set(opponents)) != len(opponents):
+            raise ValueError(f"each opponent once, got {', '.join(opponents)}")
+        return opponents
+
+
+class CheckpointConfig(Config):
+    """When checkpoints are written, beside those at the beginning, the end and an interrupt."""
+
+    every: int = Field(default=1_000_000, ge=1, description="decisions between checkpoints")
+    keep: int = Field(default=3, ge=0, le=10_000, description="how many of the last ones stay in checkpoints/")
+
+
+class TrainConfig(Config):
+    """A training run by self-play."""
+
+    name: str = Field("train", pattern=r"^[\w][\w.-]*$", description="the run goes to runs/<name>")
+    output: str | None = Field(None, min_length=1, description="another folder for the run than runs/<name>")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="gives first weights, decks, exploration and batches")
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="None: one a core; changes speed, not results (learning uses up to two)"
+    )
+    device: str = Field("auto", min_length=1, description="auto (a GPU if there is one), cpu or cuda")
+    rules: RulesConfig = RulesConfig()
+    modules: list[str] = Field([], description="modules or .py files that register agents of your own")
+    collect: CollectConfig = CollectConfig()
+    network: NetworkConfig = NetworkConfig()
+    learner: LearnerConfig = LearnerConfig()
+    budget: BudgetConfig
+    evaluation: TrainingEvaluationConfig = TrainingEvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TrainConfig:
+        collect = self.collect
+        if self.network.scores and collect.episode == "deal":
+            raise ValueError("network.scores needs collect.episode: game (single deals all begin at 0:0)")
+        if self.learner.subtract_luck and (collect.episode, collect.reward) != ("deal", "points"):
+            raise ValueError(
+                "learner.subtract_luck needs collect.episode: deal and collect.reward: points, "
+                f"got {collect.episode} and {collect.reward}"
+            )
+        if self.learner.lr_end > self.learner.lr:
+            raise ValueError(
+                f"learner.lr_end must be at most learner.lr ({self.learner.lr}), got {self.learner.lr_end}"
+            )
+        return self
 
 
 class RulesAnalysisConfig(Config):

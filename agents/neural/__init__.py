@@ -1,0 +1,1 @@
+"""Agents that value actions with neural networks. PyTorch is imported here and nowhere else below ``agents``."""

@@ -1,0 +1,1 @@
+"""Training by self-play: collection, learners (one file each), runs that can be stopped and resumed."""

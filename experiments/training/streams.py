@@ -1,0 +1,20 @@
+"""The random streams of a run: each a function of its seed and of what is drawn, none of what was drawn before.
+
+So a run needs no random state in its checkpoints beyond the seed and the counters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cribbage_env.streams import combine
+
+DECKS, EXPLORATION, WEIGHTS, BATCHES, EVALUATION = range(1, 6)
+
+
+def stream(seed: int, *values: int) -> int:
+    """The seed, 0 to 2**64 - 1, of a stream of the run and of numbers within it, such as an iteration."""
+    key = seed
+    for value in values:
+        key = int(combine(np.uint64(key), value))
+    return key
