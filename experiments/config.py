@@ -254,7 +254,9 @@ class RulesAnalysisConfig(Config):
 class WeightSearchConfig(Config):
     """Coordinate search for the weights of the agent ``rule_based``."""
 
-    opponents: list[str] = Field(["expected", "greedy"], min_length=1, description="specs of the agents that it meets")
+    opponents: list[str] = Field(
+        ["expected", "rule_based"], min_length=1, description="specs of the agents that it meets; rule_based is itself"
+    )
     games: PairedGames = Field(20_000, description="against each opponent, for every change of a weight that is tried")
     seed: int = Field(1, ge=0, le=MAX_SEED, description="gives all decks and all agents' random choices")
 

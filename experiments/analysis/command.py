@@ -28,7 +28,7 @@ ANALYSES = {
     "weights": _Analysis(
         "experiments.analysis.weights",
         "search for the weights of the agent rule_based",
-        "cribbage analyse weights --games 20000 --opponent expected --opponent greedy --seed 1",
+        "cribbage analyse weights --games 20000 --opponent expected --opponent rule_based --seed 1",
     ),
 }
 

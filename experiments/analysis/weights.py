@@ -2,8 +2,9 @@
 
 Coordinate search. All rules start with the same weight. One rule after the other is tried a step up and a step down
 against the opponents, always on the same duplicate deals and with the same keys. A change stays if it is better by
-more than a standard error in the mean over the pairs of points scored minus points conceded. When no rule
-moves any more, the step is halved. No weight falls below the last step: a tip stays a tip.
+more than a standard error in the mean over the pairs of points scored minus points conceded. When no rule moves any
+more (or after a few rounds, since players can beat each other in a circle), the step is halved. No weight falls below
+the last step: a tip stays a tip. The opponent ``rule_based`` is the agent itself with the best weights so far.
 
 Left out are the points that can be seen, which are the scale, and the two rules about the end of a game, where points
 are not what counts.
@@ -27,9 +28,11 @@ from experiments.run_folder import StopRequest
 from experiments.tournament.match import play_blocks
 from experiments.tournament.report import table
 
+AGENT = "rule_based"
 FIXED = ("keep_points", "take_points", "count_board", "take_win")
 START = 0.5
 STEPS = (0.4, 0.2, 0.1)
+ROUNDS = 4  # with a step, at most
 _CHANCE = 1.0  # standard errors
 
 
@@ -45,11 +48,12 @@ class WeightSearch:
 
     def __init__(self, config: WeightSearchConfig) -> None:
         self.config = config
-        self.opponents: list[Agent] = [make_agent(spec) for spec in config.opponents]
-        self.agent = RuleBasedAgent()
+        self.agent, self._best = RuleBasedAgent(), RuleBasedAgent()
+        self.opponents: list[Agent] = [self._best if spec == AGENT else make_agent(spec) for spec in config.opponents]
         self.rules = [at for at, name in enumerate(RULE_NAMES) if name not in FIXED]
         """The places of the rules whose weights are searched for."""
-        self.agent.weights[self.rules] = START
+        for agent in (self.agent, self._best):
+            agent.weights[self.rules] = START
 
     def run(self) -> None:
         """Search; the agent then has the weights found.
@@ -60,17 +64,15 @@ class WeightSearch:
         with StopRequest() as self._stop, tqdm(unit=" games", disable=not sys.stderr.isatty()) as self._bar:
             best = self._margins()
             for step in STEPS:
-                while True:
-                    moved = False
+                for _ in range(ROUNDS):
+                    before = self.agent.weights.copy()
                     for at in self.rules:
-                        margins = self._moved(at, step, best)
-                        if margins is not None:
-                            best, moved = margins, True
-                    if not moved:
+                        best = self._try(at, step, best)
+                    if (self.agent.weights == before).all():
                         break
 
-    def _moved(self, at: int, step: float, best: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Try a rule's weight a step up, then down; the margins with the change that stays, None if none does."""
+    def _try(self, at: int, step: float, best: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Try a rule's weight a step up, then down, and leave the better one; returns the margins with it."""
         weights = self.agent.weights
         before = weights[at]
         for after in (before + step, before - step):
@@ -83,10 +85,11 @@ class WeightSearch:
                 weights[at] = before
                 raise
             if _is_better(margins - best):
-                self._bar.write(f"{RULE_NAMES[at]}: {before:.1f} -> {after:.1f}, {margins.mean():+.3f} points a pair")
-                return margins
+                self._bar.write(f"{RULE_NAMES[at]}: {before:.1f} -> {after:.1f}")
+                self._best.weights[:] = weights
+                return self._margins() if self._best in self.opponents else margins
         weights[at] = before
-        return None
+        return best
 
     def _margins(self) -> NDArray[np.int64]:
         """Points scored minus points conceded in each pair of games, (opponents x pairs,)."""
@@ -122,7 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--opponent",
         metavar="AGENT",
         action="append",
-        help="an agent that is met; repeatable (default: expected and greedy)",
+        help="an agent that is met; repeatable (default: expected, and rule_based: itself)",
     )
     games, seed = (WeightSearchConfig.model_fields[key].default for key in ("games", "seed"))
     parser.add_argument(

@@ -237,7 +237,7 @@ def test_weights_end_to_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "FIXED", tuple(name for name in RULE_NAMES if name not in ("feed_fives", "lead_pair")))
-    arguments = ["analyse", "weights", "--games", "40", "--opponent", "greedy", "--output"]
+    arguments = ["analyse", "weights", "--games", "40", "--opponent", "greedy", "--opponent", "rule_based", "--output"]
     assert main([*arguments, str(tmp_path / "a")]) == 0
     rows = read(tmp_path / "a" / "weights.csv")
     assert [row["rule"] for row in rows] == list(RULE_NAMES)
