@@ -298,7 +298,7 @@ def _discard(row: State, action: int, log: State) -> None:
 
 @inline_jit
 def lay_card(row: State, slot: int, log: State) -> None:
-    """Lay a playable card of the seat to act in the play, and settle who plays on; the show is left to :func:`apply`."""
+    """Lay a playable card of the seat to act, and settle who plays on; the show is left to :func:`apply`."""
     seat = int(row[PLAYER])
     other = 1 - seat
     card = int(row[KEPT + 4 * seat + slot])

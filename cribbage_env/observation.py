@@ -202,8 +202,8 @@ def write_state(
 ) -> None:
     """Complete an observation of the seat to act to a state: the inverse of :func:`write_observation`.
 
-    The observer becomes seat 0. The part of the state that an observation leaves out (points by part, the numbers of the
-    deal and of decisions) is zero.
+    The observer becomes seat 0. What an observation leaves out (points by part, the numbers of the deal and of
+    decisions) is zero.
 
     Args:
         observation: (OBSERVATION_SIZE,) uint8, in the discard or play phase.

@@ -1,7 +1,8 @@
 """What cards are worth, in the show and in the play: the only place that says so.
 
 The show looks up the points of fifteens, pairs and runs in a table with one entry for every five ranks (or "no card"),
-which :func:`rank_points` fills once; flush and nobs are added from suits. The play has few cards: it is counted directly.
+which :func:`rank_points` fills once; flush and nobs are added from suits. The play has few cards: it is counted
+directly.
 """
 
 from __future__ import annotations
