@@ -35,7 +35,7 @@ test-slow: $(VENV)/.dev  ## the tests that take minutes
 	$(PYTEST) -n $(TEST_JOBS) --dist loadfile -m slow
 
 test-rules: $(VENV)/.dev  ## the engine against the plain reference, 10 million deals
-	$(PYTEST) tests/test_engine_reference.py -m slow
+	$(PYTEST) -n $(TEST_JOBS) tests/test_engine_reference.py -m slow
 
 lint: $(VENV)/.dev  ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
