@@ -15,6 +15,7 @@ agent needs comes first; the rest is for going on with a run.
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,13 +82,17 @@ def _plain(value: Any, texts: dict[str, str]) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().clone()
     if isinstance(value, str):
-        return texts.setdefault(value, value)
+        return texts.setdefault(str(value), str(value))
     if isinstance(value, Mapping):
         return {_plain(key, texts): _plain(inner, texts) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner, texts) for inner in value]
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)  # not NumPy's, which is one, too
     raise TypeError(f"a checkpoint holds tensors, numbers and text, not {type(value).__name__}")
 
 
@@ -101,14 +106,19 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if file.is_dir():
         file /= CHECKPOINT
     try:
-        content = torch.load(io.BytesIO(file.read_bytes()), map_location="cpu", weights_only=True)
+        data = io.BytesIO(file.read_bytes())
+        with zipfile.ZipFile(data) as archive:
+            if archive.testzip() is not None:  # torch.load does not look at the checksums
+                raise ValueError
+        data.seek(0)
+        content = torch.load(data, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         beside = sorted(str(one) for one in file.parent.glob("*.pt"))
         hint = f" (there are {', '.join(beside)})" if beside else "; `cribbage train` makes one"
         raise AgentError(f"no checkpoint {str(file)!r}{hint}") from None
     except OSError as error:
         raise AgentError(f"can't read the checkpoint {str(file)!r}: {error.strerror or error}") from None
-    except Exception:  # torch raises half a dozen kinds for files that it can't or won't read
+    except Exception:  # zipfile and torch raise a dozen kinds for files that they can't or won't read
         raise AgentError(
             f"{str(file)!r} is not a whole checkpoint: it is cut short, damaged, or holds more than tensors, numbers "
             "and text; take an older one from checkpoints/ beside it, or train again"

@@ -104,7 +104,7 @@ _PLAY_SLOTS = {
     "hand_rank": (3, 14),  # the same card by card
     "count": (1, (MAX_COUNT + 1) * 5 * 2),  # the count x cards that the opponent holds x whether they said go
     "top": (1, 14 * 14 * 14),  # ranks of the last three cards of the count, together
-    "below": (4, 14),  # ranks of those under them
+    "below": (4, 14),  # ranks of the four under them
 }
 
 
