@@ -166,7 +166,8 @@ class Run:
                 last = progress >= 1.0
                 if last or _passes(self.config.evaluation.every, before, self._counters.decisions):
                     row |= self._evaluate(last, stop, pool)
-                    tqdm.write(self._line())
+                    if self.evaluations:
+                        tqdm.write(self._line())
                 row["seconds"] = time.monotonic() - began
                 metrics.write(row)
                 if last or stop.asked or _passes(self.config.checkpoint.every, before, self._counters.decisions):
@@ -235,7 +236,7 @@ class Run:
 
     def _line(self) -> str:
         rates = ", ".join(f"{100 * one.win_rate.value:.1f} % against {one.opponent}" for one in self.evaluations)
-        return f"{self._counters.decisions:>12,} decisions: {rates or 'no evaluation'}"
+        return f"{self._counters.decisions:>12,} decisions: {rates}"
 
     def _postfix(self, row: Mapping[str, float]) -> str:
         rates = [f"{one.opponent} {100 * one.win_rate.value:.1f} %" for one in self.evaluations]
