@@ -82,7 +82,7 @@ class PairSamples(NamedTuple):
     points: NDArray[np.int64]
     """(P, 12) points by part, those of B negated."""
     counted: NDArray[np.int64]
-    """(P, 12) how often the part was counted (see ``experiments.tournament.match.GAME_DTYPE``)."""
+    """(P, 12) how many deals that part was counted in (see ``experiments.tournament.match.GAME_DTYPE``)."""
 
 
 def pair_samples(games: Games) -> PairSamples:

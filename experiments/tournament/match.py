@@ -19,23 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents import Agent, AgentError, decision_keys
-from cribbage_env.cards import NO_CARD
 from cribbage_env.engine import (
-    CRIB_PART,
     DEALER,
     DECISIONS,
     DISCARD,
-    HAND_DEALER_PART,
     HAND_PONE_PART,
-    HEELS_PART,
     PART_POINTS,
     PARTS,
     PHASE,
-    PLAY_DEALER_PART,
     PLAY_PONE_PART,
     PLAYER,
+    SCORE,
+    TARGET,
 )
-from cribbage_env.observation import AT_COUNT_BEGIN, AT_STARTER
 from cribbage_env.rules import Rules
 from cribbage_env.streams import check_seed, combine, combine_arrays
 from cribbage_env.vector_env import CribbageVectorEnv
@@ -44,7 +40,12 @@ from experiments.tournament.summary import MatchSummary
 
 _SEGMENT_PAIRS = 2**15  # how many pairs the environment is given at once: what a match's memory grows to
 _SECONDS_A_BLOCK = 2.0  # how long finished pairs are held back at most
+_AGENT_STREAMS = 2  # and 3
 _GAME_SEED_STREAM = 1  # apart from that of the decisions' keys
+DEAL_MARGIN = 50
+"""A player needs so many points for a deal to be counted; a deal that brings one of them more is very rare."""
+
+_DEALER_PART = np.array([part not in (PLAY_PONE_PART, HAND_PONE_PART) for part in range(len(PARTS))])
 
 GAME_DTYPE = np.dtype(
     [
@@ -58,13 +59,14 @@ GAME_DTYPE = np.dtype(
         ("scores", np.int16, (2,)),  # of A and B, at most the target
         ("deals", np.int16),  # also the last one, which the end of the game cuts off
         ("decisions", np.int16),
-        ("points", np.int16, (2, len(PARTS))),  # of A and B by part, see `counted`
-        ("counted", np.int16, (2, len(PARTS))),  # how often A and B counted that part to its end
+        ("points", np.int16, (2, len(PARTS))),  # of A and B by part, in the deals that `counted` counts
+        ("counted", np.int16, (2, len(PARTS))),  # how many deals A and B had that part in, as dealer or as pone
     ]
 )
-"""One game. ``points / counted`` is what a part is worth on average: heels per starter cut as dealer, play per play
-that was not cut off by the end of the game, hand and crib per hand and crib that was counted (in full, also where it
-carried the winner beyond the target). Dividing by all deals comes out too low: each game's last deal is cut off."""
+"""One game. ``points / counted`` is what a part of a whole deal is worth on average, over the deals that began with
+both scores at least :data:`DEAL_MARGIN` below the target. The end of a game cuts deals off, and rather those that score
+much: to count all deals, or all that were finished, would come out too low. Which deals count is settled before they
+are dealt, so these means have no such bias."""
 
 Games = NDArray[np.void]
 
@@ -114,8 +116,8 @@ def play_blocks(
             "pairs, batch and block_pairs must be at least 1 and first_pair at least 0, got "
             f"{pairs}, {batch}, {block_pairs}, {first_pair}"
         )
-    for agent in (a, b):
-        agent.reset(seed)  # for agents that draw from a stream of their own
+    for side, agent in enumerate((a, b)):
+        agent.reset(int(combine(np.uint64(seed), _AGENT_STREAMS + side)))  # for those that draw from their own streams
     env = CribbageVectorEnv(min(batch, 2 * pairs), rules=rules, copy=False)
     for start in range(first_pair, first_pair + pairs, _SEGMENT_PAIRS):
         numbers = np.arange(start, min(start + _SEGMENT_PAIRS, first_pair + pairs))
@@ -176,8 +178,7 @@ def _play_segment(
     next_time = time.monotonic() + _SECONDS_A_BLOCK
 
     observations, _ = env.reset(options={"game_seeds": games["seed"]})
-    parts = env.rows[:, PART_POINTS : PART_POINTS + 2 * len(PARTS)]  # a view of both seats' points by part
-    parts_before_deal = parts.copy()
+    deals = _WholeDeals(env)
     actions = np.zeros(env.num_envs, np.int64)
     while True:
         stopped = stop is not None and stop()
@@ -196,15 +197,58 @@ def _play_segment(
             actions[rows] = _checked_actions(agent, chosen, len(rows))
         observations, _, _, _, infos = env.step(actions)
 
+        slots = np.zeros(0, np.int64)
         if "final_info" in infos:
             slots = np.flatnonzero(infos["_final_info"])
             results = {name: values[slots] for name, values in infos["final_info"].items()}
-            last_observations = infos["final_obs"]["observation"][slots]
-            _write_results(games, results, last_observations, parts_before_deal[slots].reshape(-1, 2, len(PARTS)))
+            deals.end_of_games(slots, results)
+            _write_results(games, results, deals.points[slots], deals.counted[slots])
             finished[results["game"]] = True
             ready = _finished_pairs(finished, ready // 2) * 2
-        new_deal = (env.rows[:, PHASE] == DISCARD) & (env.rows[:, PLAYER] != env.rows[:, DEALER])
-        parts_before_deal[new_deal] = parts[new_deal]
+        deals.begin_deals(slots)
+
+
+class _WholeDeals:
+    """Points by part in the deals that count (see :data:`GAME_DTYPE`), for the games under way in an environment."""
+
+    def __init__(self, env: CribbageVectorEnv) -> None:
+        self._env = env
+        self.points = np.zeros((env.num_envs, 2, len(PARTS)), np.int16)
+        """Of the seats in the game under way, or just ended, in each slot."""
+        self.counted = np.zeros((env.num_envs, 2, len(PARTS)), np.int16)
+        """How many of the deals counted had that part for the seat."""
+        self._counts = np.zeros(env.num_envs, np.bool_)  # whether the deal under way counts
+        self._before = np.zeros_like(self.points)  # points of the seats by part before it
+        self.begin_deals(np.arange(env.num_envs))
+
+    def end_of_games(self, slots: NDArray[np.int64], results: Mapping[str, NDArray[Any]]) -> None:
+        """The games in the slots have ended, with the results given; their last deals ended with them."""
+        self._counts[slots] &= results["forfeit"] < 0
+        last_dealer = results["first_dealer"] ^ (results["deals"] - 1 & 1)
+        self._end_deals(slots, results["parts"], last_dealer)
+
+    def begin_deals(self, ended_in: NDArray[np.int64]) -> None:
+        """Note the deals that the last step began: of new games in the slots where one has ended, and others."""
+        rows = self._env.rows
+        parts = rows[:, PART_POINTS : PART_POINTS + 2 * len(PARTS)].reshape(-1, 2, len(PARTS))
+        began = (rows[:, PHASE] == DISCARD) & (rows[:, PLAYER] != rows[:, DEALER])
+        new_game = np.zeros(len(rows), np.bool_)
+        new_game[ended_in] = True
+        slots = np.flatnonzero(began & ~new_game)
+        self._end_deals(slots, parts[slots], 1 - rows[slots, DEALER])
+        self.points[ended_in] = 0
+        self.counted[ended_in] = 0
+        scores = rows[:, SCORE : SCORE + 2].max(axis=1)
+        self._counts[began] = (scores <= rows[:, TARGET] - DEAL_MARGIN)[began]
+        self._before[began] = parts[began]
+
+    def _end_deals(self, slots: NDArray[np.int64], parts: NDArray[np.int16], dealers: NDArray[np.int16]) -> None:
+        """Add the deals that ended in the slots, with both seats' points by part since the game began."""
+        count = self._counts[slots]
+        slots, dealers = slots[count], dealers[count]
+        self.points[slots] += parts[count] - self._before[slots]
+        for seat in (0, 1):
+            self.counted[slots, seat] += np.where(_DEALER_PART, (dealers == seat)[:, None], (dealers != seat)[:, None])
 
 
 def _finished_pairs(finished: NDArray[np.bool_], known: int) -> int:
@@ -242,58 +286,26 @@ def _checked_actions(agent: Agent, actions: Any, n: int) -> NDArray[np.integer]:
 
 
 def _write_results(
-    games: Games,
-    results: Mapping[str, NDArray[Any]],
-    last_observations: NDArray[np.uint8],
-    parts_before: NDArray[np.int16],
+    games: Games, results: Mapping[str, NDArray[Any]], points: NDArray[np.int16], counted: NDArray[np.int16]
 ) -> None:
     """Fill in the rows of M finished games.
 
     Args:
         games: the table; row g is the game with number g.
         results: ``cribbage_env.vector_env.final_results``, M entries each.
-        last_observations: (M, D) from either seat: they tell how far the last deal got.
-        parts_before: (M, 2, 6) points of the seats by part before the last deal.
+        points, counted: (M, 2, 6) of the seats, see :class:`_WholeDeals`.
     """
     numbers = results["game"]
     a_seat = numbers & 1
     seats = np.stack([a_seat, 1 - a_seat], axis=1)  # (M, 2): of A and B
-    deals = results["deals"].astype(np.int16)
-    first_dealer = results["first_dealer"]
-    winner = results["winner"]
+    rows = np.arange(len(numbers))[:, None]
     forfeit = results["forfeit"]
-
-    # How far the last deal got: cut, the play to its end (a new count would begin at the 8th card), the crib.
-    cut = last_observations[:, AT_STARTER] != NO_CARD
-    played = last_observations[:, AT_COUNT_BEGIN] == 8
-    last_dealer = first_dealer ^ (deals - 1 & 1)
-    dealer_counted = played & (winner == last_dealer)
-    rows = np.arange(len(numbers))
-    crib_points = results["parts"][rows, last_dealer, CRIB_PART] - parts_before[rows, last_dealer, CRIB_PART]
-    crib_counted = dealer_counted & (crib_points > 0)  # a crib that ended the game was worth something
-
-    counted = np.zeros((len(numbers), 2, len(PARTS)), np.int16)  # by seat
-    for seat in (0, 1):
-        dealt = (deals + (first_dealer == seat)) // 2
-        last_is_own = last_dealer == seat
-        as_pone = deals - dealt - ~last_is_own  # without the last deal
-        as_dealer = dealt - last_is_own
-        counted[:, seat, HEELS_PART] = as_dealer + (last_is_own & cut)
-        counted[:, seat, PLAY_DEALER_PART] = as_dealer + (last_is_own & played)
-        counted[:, seat, HAND_DEALER_PART] = as_dealer + (last_is_own & dealer_counted)
-        counted[:, seat, CRIB_PART] = as_dealer + (last_is_own & crib_counted)
-        counted[:, seat, PLAY_PONE_PART] = as_pone + (~last_is_own & played)
-        counted[:, seat, HAND_PONE_PART] = as_pone + (~last_is_own & played)
-    points = results["parts"].copy()
-    for part in (PLAY_DEALER_PART, PLAY_PONE_PART):
-        points[~played, :, part] = parts_before[~played, :, part]
-
-    games["first_dealer"][numbers] = first_dealer
-    games["winner"][numbers] = winner ^ a_seat
+    games["first_dealer"][numbers] = results["first_dealer"]
+    games["winner"][numbers] = results["winner"] ^ a_seat
     games["forfeit"][numbers] = np.where(forfeit < 0, -1, forfeit ^ a_seat)
     games["skunk"][numbers] = results["skunk"]
-    games["scores"][numbers] = results["scores"][rows[:, None], seats]
-    games["deals"][numbers] = deals
+    games["scores"][numbers] = results["scores"][rows, seats]
+    games["deals"][numbers] = results["deals"]
     games["decisions"][numbers] = results["decisions"]
-    games["points"][numbers] = points[rows[:, None], seats]
-    games["counted"][numbers] = counted[rows[:, None], seats]
+    games["points"][numbers] = points[rows, seats]
+    games["counted"][numbers] = counted[rows, seats]

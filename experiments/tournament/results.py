@@ -140,7 +140,7 @@ class GamesFile:
 def summary_row(number: int, summary: MatchSummary) -> dict[str, str | int | float]:
     """A match as a row of ``summary.csv``: estimates have columns ``_low`` and ``_high`` for the 95 % interval.
 
-    Points are means over what was counted to its end (see :class:`MatchSummary`); ``a_dealer`` is what A scores in a
+    Points are means over whole deals (see :class:`MatchSummary`); ``a_dealer`` is what A scores in a
     whole deal that it deals, the sum over the parts.
     """
     both, split, none = summary.pair_outcomes

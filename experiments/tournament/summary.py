@@ -39,9 +39,9 @@ AGENTS = (A, B)
 class MatchSummary:
     """Counts and estimates of a match between agents A and B (0 and 1), its pairs of games being the samples.
 
-    Estimates are triples of a value and its 95 % confidence interval. Points a deal are means over what was counted
-    to its end (see :data:`experiments.tournament.match.GAME_DTYPE`), so the deal that the end of a game cuts off does
-    not lower them, and they compare with published figures for whole deals.
+    Estimates are triples of a value and its 95 % confidence interval. Points a deal are means over the
+    deals that began well below the target (see :data:`experiments.tournament.match.GAME_DTYPE`), so the deals that
+    the end of a game cuts off do not lower them, and they compare with published figures for whole deals.
 
     Args:
         names: of A and B.
@@ -124,7 +124,7 @@ class MatchSummary:
         return self._totals.ratio([_DEALS], [_GAMES])
 
     def points(self, agent: int, part: int) -> Estimate:
-        """An agent's mean points from a part of ``cribbage_env.engine.PARTS`` where it was counted to its end."""
+        """An agent's mean points from a part of ``cribbage_env.engine.PARTS`` in a whole deal."""
         return self._deal_points(agent, (part,))
 
     def dealer_points(self, agent: int) -> Estimate:
