@@ -37,7 +37,13 @@ def _sample(policy: NDArray[np.float64], keys: Keys, actions: NDArray[np.int64])
 
 
 def sample_actions(policy: NDArray[np.float64], keys: Keys) -> NDArray[np.int64]:
-    """One action a row, (B,) int64, drawn from probabilities (B, A) float64 by keys (B,) uint64."""
+    """One action a row, (B,) int64, drawn from probabilities (B, A) float64 by keys (B,) uint64.
+
+    Raises:
+        ValueError: keys of another shape or type.
+    """
+    if keys.shape != (len(policy),) or keys.dtype != np.uint64:
+        raise ValueError(f"keys must be ({len(policy)},) uint64, one a row, got {keys.shape} {keys.dtype}")
     actions = np.empty(len(policy), np.int64)
     _sample(np.ascontiguousarray(policy, np.float64), keys, actions)
     return actions

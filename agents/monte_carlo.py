@@ -35,6 +35,8 @@ from cribbage_env.engine import (
     SCORE,
     STARTER,
     STATE_SIZE,
+    TARGET,
+    WINNER,
     State,
     apply,
     lay_card,
@@ -44,6 +46,12 @@ from cribbage_env.jit import inline_jit, jit
 from cribbage_env.observation import AT_CARDS, AT_IS_DEALER, OBSERVATION_SIZE, write_observation, write_state
 from cribbage_env.scoring import show_table
 from cribbage_env.streams import below, combine
+
+MAX_SAMPLES = 1_000_000
+"""The most worlds or roll-outs a decision may have."""
+
+WIN_POINTS = 30
+"""What a game won in the play is worth in points, beyond those that win it."""
 
 ROLLOUT_MARGIN = 1.5
 """Discards whose averages are further below the best, in points, are not rolled out."""
@@ -67,9 +75,20 @@ def _one_of_each_rank(row: State, seat: int, plays: int) -> int:
     return bits
 
 
+@inline_jit
+def _final_value(row: State) -> int:
+    """The score of seat 0 minus that of seat 1 after the play, and WIN_POINTS for a won game: it is worth more than
+    the points that reach the target, and points beyond it are worth nothing."""
+    target = int(row[TARGET])
+    value = min(int(row[SCORE]), target) - min(int(row[SCORE + 1]), target)
+    if row[PHASE] == OVER:
+        value += WIN_POINTS if row[WINNER] == 0 else -WIN_POINTS
+    return value
+
+
 @jit(_nrt=False)
 def minimax(row: State, saved: State, stack: NDArray[np.int64], no_log: State) -> int:
-    """The final score of seat 0 minus that of seat 1 after the play, both playing the open cards as best they can.
+    """What the play comes to for seat 0, both playing the open cards as best they can: see :func:`_final_value`.
 
     Alpha-beta search on the row itself, which is left as it was. ``saved`` (9, CARDS) int16 and ``stack`` (9, 4) int64
     are scratch space: a row for every depth.
@@ -83,7 +102,7 @@ def minimax(row: State, saved: State, stack: NDArray[np.int64], no_log: State) -
         node = stack[depth]
         if entering:
             if row[PHASE] == OVER or row[LAID] == 8:
-                value = int(row[SCORE]) - int(row[SCORE + 1])
+                value = _final_value(row)
                 entering = False
                 if depth == 0:
                     return value
@@ -171,7 +190,10 @@ def _play_values(
         for slot in range(4):
             if mask[FIRST_PLAY + slot]:
                 lay_card(row, slot, no_log)
-                values[FIRST_PLAY + slot] += times[world] * minimax(row, saved, stack, no_log)
+                if row[PHASE] == OVER and row[WINNER] == 0:
+                    values[FIRST_PLAY + slot] = _BOUND * worlds  # wins whatever the opponent holds
+                else:
+                    values[FIRST_PLAY + slot] += times[world] * minimax(row, saved, stack, no_log)
                 for i in range(_HEAD):
                     row[i] = saved[8, i]
     for slot in range(4):
@@ -335,10 +357,9 @@ class MonteCarloAgent(Agent):
         temperature: float = 0.5,
     ) -> None:
         super().__init__("monte_carlo")
-        if worlds < 1:
-            raise AgentError(f"monte_carlo: worlds must be positive, got {worlds}")
-        if rollouts < 1:
-            raise AgentError(f"monte_carlo: rollouts must be positive, got {rollouts}")
+        for option, number in (("worlds", worlds), ("rollouts", rollouts)):
+            if not 1 <= number <= MAX_SAMPLES:
+                raise AgentError(f"monte_carlo: {option} must lie between 1 and {MAX_SAMPLES:,}, got {number}")
         if discard not in ("expected", "rollout"):
             raise AgentError(f"monte_carlo: discard must be expected or rollout, got {discard!r}")
         if not temperature > 0:

@@ -17,7 +17,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, Union, get_args, get_origin
 
 from agents.base import Agent
 
@@ -90,8 +90,12 @@ def load_modules(modules: Iterable[str]) -> None:
                 importlib.import_module(module)
         except AgentError:
             raise
-        except Exception as error:
-            raise AgentError(f"can't import the module {module!r}: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise AgentError(f"can't import the module {module!r}: {_one_line(error)}") from error
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _import_file(path: Path) -> None:
@@ -152,7 +156,13 @@ def make_agent(spec: str) -> Agent:
         near = difflib.get_close_matches(name, agent_names(), n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise AgentError(f"unknown agent {name!r}; {hint}there are {', '.join(agent_names())}, and checkpoints (*.pt)")
-    agent = factory(**given, **_typed_options(spec, factory, options, taken=set(given)))
+    typed = _typed_options(spec, factory, options, taken=set(given))
+    try:
+        agent = factory(**given, **typed)
+    except AgentError:
+        raise
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise AgentError(f"{spec!r}: the agent can't be made: {_one_line(error)}") from error
     agent.name = spec
     return agent
 
@@ -173,6 +183,8 @@ def _typed_options(
             known = ", ".join(parameters) or "none"
             raise AgentError(f"{spec!r}: unknown option {key!r}; this agent's options: {known}")
         kind = parameters[key].annotation
+        if kind is inspect.Parameter.empty and parameters[key].default is not inspect.Parameter.empty:
+            kind = type(parameters[key].default)
         try:
             typed[key] = _convert(value, kind)
         except ValueError:
@@ -185,7 +197,12 @@ def _typed_options(
 
 
 def _convert(value: str | bool, kind: Any) -> int | float | bool | str:
-    if isinstance(kind, types.UnionType):  # the first type of int | None that fits
+    if get_origin(kind) is Literal:
+        for member in get_args(kind):
+            if str(member) == value:
+                return member
+        raise ValueError
+    if isinstance(kind, types.UnionType) or get_origin(kind) is Union:  # the first type of int | None that fits
         for member in get_args(kind):
             if member is not types.NoneType:
                 try:

@@ -31,6 +31,7 @@ from cribbage_env.engine import (
     OVER,
     PAIRS,
     PHASE,
+    PLAY,
     PLAYER,
     SCORE,
     STARTER,
@@ -52,6 +53,8 @@ from cribbage_env.options import check_dealer, check_scores
 from cribbage_env.rules import Rules
 from cribbage_env.scoring import HandScore, PlayScore, score_hand, score_play, show_table
 from cribbage_env.streams import check_seed, fresh_seed
+
+PHASE_NAMES = {DISCARD: "discard", PLAY: "play", BETWEEN: "show", OVER: "over"}
 
 
 class IllegalActionError(ValueError):
@@ -116,7 +119,7 @@ class Game:
         self.seed = fresh_seed() if seed is None else check_seed(seed)
         check_dealer(dealer)
         check_scores(scores, self.rules.target)
-        self._decks = [self._parse_deck(deck, k) for k, deck in enumerate(decks or [])]
+        self._decks = [self._parse_deck(deck, k) for k, deck in enumerate([] if decks is None else decks)]
         self._seed = np.uint64(self.seed)
         self._table = show_table()
         self._row: State = np.zeros(STATE_SIZE, np.int16)
@@ -155,13 +158,13 @@ class Game:
 
     @property
     def phase(self) -> str:
-        """``discard``, ``play`` or ``over``."""
-        return {DISCARD: "discard", OVER: "over"}.get(int(self._row[PHASE]), "play")
+        """``discard``, ``play`` or ``over``; ``show`` only in the view of an environment whose deal has ended."""
+        return PHASE_NAMES[int(self._row[PHASE])]
 
     @property
     def player(self) -> int | None:
         """The seat to act; None when the game is over."""
-        return None if self.phase == "over" else int(self._row[PLAYER])
+        return None if self._row[PHASE] in (BETWEEN, OVER) else int(self._row[PLAYER])
 
     @property
     def dealer(self) -> int:
@@ -281,6 +284,8 @@ class Game:
         number = int(action)
         if self.phase == "over":
             raise IllegalActionError(f"action {action}: the game is over, seat {self.winner} has won")
+        if self.player is None:
+            raise IllegalActionError(f"action {action}: the deal is over")
         if not is_legal(self._row, number) or number != action:
             legal = ", ".join(f"{one} ({self.action_text(one)})" for one in self.legal_actions())
             raise IllegalActionError(

@@ -1,8 +1,9 @@
 """One compiler decorator for every kernel: numba's ``njit`` with a disk cache that cannot go stale.
 
 numba's own ``cache=True`` looks only at the file that a function is written in. Edit a function it calls, or a constant
-it froze, in another file, and the old machine code is served. Here the cache folder is named after a digest of all
-sources that a kernel can reach: this package, and the top-level package of the kernel. An edit means a new folder.
+it froze, in another file, and the old machine code is served. Here the cache folder is named after a digest of the
+sources that a kernel can reach: this package, the top-level package of the kernel (or its file, outside packages), and
+the packages of the kernels that its module imports. An edit means a new folder.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import numba
 import numba.core.config
+from numba.core.dispatcher import Dispatcher
 
 _PACKAGE = Path(__file__).resolve().parent
 _PREFIX = "kernels-"
@@ -27,13 +29,17 @@ _KEPT_GENERATIONS = 4  # cache folders of older sources kept beside the newest
 
 
 @functools.cache
-def source_digest(source: Path) -> str:
-    """Hex digest of this package and of ``source``, a file or all Python files of a folder, by path and content."""
+def source_digest(*sources: Path) -> str:
+    """Hex digest of ``sources``, files or folders with all their Python files, by path and content."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for root in (source, _PACKAGE):
+    for root in sources:
         for file in [root] if root.is_file() else sorted(root.rglob("*.py")):
+            try:
+                content = file.read_bytes()
+            except FileNotFoundError:  # an editor's passing file
+                continue
             digest.update(str(file.relative_to(root.parent)).encode() + b"\0")
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
+            digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()[:_DIGEST_LENGTH]
 
 
@@ -48,6 +54,12 @@ def _source_of(func: Callable[..., Any]) -> Path:
     return folder
 
 
+def _used_sources(func: Callable[..., Any], source: Path) -> list[Path]:
+    """The sources of kernels that ``func``'s module has imported from other packages than its own and this one."""
+    kernels = (value for value in func.__globals__.values() if isinstance(value, Dispatcher))
+    return sorted({_source_of(kernel.py_func) for kernel in kernels} - {source, _PACKAGE})
+
+
 def _writable(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,9 +70,10 @@ def _writable(folder: Path) -> bool:
 
 
 @functools.cache
-def cache_folder(source: Path) -> Path | None:
+def cache_folder(source: Path, *used: Path) -> Path | None:
     """Where machine code of ``source`` (a package's folder, or a file) is cached, or None if nowhere can be written.
 
+    ``used`` are the sources of what it calls in other packages, besides this one.
     ``NUMBA_CACHE_DIR`` if set, else ``__pycache__`` beside the sources, else the user's cache folder.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
@@ -68,7 +81,7 @@ def cache_folder(source: Path) -> Path | None:
     beside = source.parent if source.is_file() else source
     bases = [Path(given)] if given else [beside / "__pycache__", user_cache]
     for base in bases:
-        target = base / f"{_PREFIX}{source.stem}-{source_digest(source)}"
+        target = base / f"{_PREFIX}{source.stem}-{source_digest(source, _PACKAGE, *used)}"
         if _writable(target):
             _forget_old(base, f"{_PREFIX}{source.stem}-", target)
             return target
@@ -94,7 +107,8 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if func is None:
         return functools.partial(jit, **options)
-    folder = cache_folder(_source_of(func))
+    source = _source_of(func)
+    folder = cache_folder(source, *_used_sources(func, source))
     options = {"nogil": True, **options}
     if folder is None:
         return numba.njit(**options)(func)

@@ -30,7 +30,8 @@ class EnvOptions:
         reward: ``win`` (+1, -1 at the end), ``points`` (points scored minus points conceded, as they fall),
             ``game_points`` (2 for a win, 3 for a skunk, 4 for a double skunk; the loser gets the negative),
             ``one_two`` (1 for a win, 2 for any skunk; the loser gets the negative).
-        episode: ``game``, or ``deal`` (one deal, or less if the game ends in it).
+        episode: ``game``, or ``deal`` (one deal, or less if the game ends in it: rewards other than ``points`` are 0
+            unless it does).
         skip_forced: plays with a single legal card are made by the environment.
         scores: what the two seats have at the start, each below the target.
         dealer: the seat that deals first; None to draw it from the game's seed.
@@ -88,13 +89,17 @@ class EnvOptions:
             np.int64,
         )
 
-    def changed(self, options: Mapping[str, Any] | None) -> EnvOptions:
-        """These options with those that ``reset(options=...)`` may change (``scores``, ``dealer``) replaced."""
+    def changed(self, options: Mapping[str, Any] | None, others: Sequence[str] = ()) -> EnvOptions:
+        """These options with those that ``reset(options=...)`` may change (``scores``, ``dealer``) replaced.
+
+        ``others`` names what else a caller's reset takes, for the message about an unknown one.
+        """
         if not options:
             return self
         unknown = sorted(set(options) - {"scores", "dealer"})
         if unknown:
-            raise ValueError(f"reset has no option {unknown[0]!r}; there are scores, dealer")
+            known = ", ".join(["scores", "dealer", *others])
+            raise ValueError(f"reset has no option {unknown[0]!r}; there are {known}")
         return EnvOptions(
             rules=self.rules,
             reward=self.reward,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, SupportsIndex
 
 MAX_TARGET = 200  # scores fit in a byte, also after the largest hand: 199 + 29 = 228
 
@@ -31,8 +32,7 @@ class Rules:
     double_skunk: int | None
 
     def __init__(self, target: int = 121, skunk: Line = "auto", double_skunk: Line = "auto") -> None:
-        if isinstance(target, bool) or not isinstance(target, int):
-            raise TypeError(f"target must be an integer, got {target!r}")
+        target = _integer("target", target)
         if not 2 <= target <= MAX_TARGET:
             raise ValueError(f"target must lie between 2 and {MAX_TARGET}, got {target}")
         skunk_line = self._line("skunk", skunk, target - 30, target)
@@ -51,8 +51,7 @@ class Rules:
             return automatic if automatic > 1 else None
         if line is None:
             return None
-        if isinstance(line, bool) or not isinstance(line, int):
-            raise TypeError(f"{name} must be an integer, None or 'auto', got {line!r}")
+        line = _integer(name, line)
         if not 1 <= line <= target:
             raise ValueError(f"{name} must lie between 1 and the target {target}, got {line}")
         return line
@@ -62,3 +61,10 @@ class Rules:
         if self.double_skunk is not None and loser_score < self.double_skunk:
             return 2
         return int(self.skunk is not None and loser_score < self.skunk)
+
+
+def _integer(name: str, value: object) -> int:
+    """``value`` as a plain int, also from NumPy's integers; TypeError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    return operator.index(value)

@@ -58,6 +58,8 @@ def _combine_arrays(keys: NDArray[np.uint64], values: NDArray[np.int64], out: ND
 def combine_arrays(keys: NDArray[np.uint64], values: NDArray[np.integer]) -> NDArray[np.uint64]:
     """``combine`` row by row: keys (B,) uint64, values (B,) integers -> (B,) uint64."""
     out = np.empty(len(keys), np.uint64)
+    if keys.shape != values.shape or keys.ndim != 1 or keys.dtype != np.uint64:
+        raise ValueError(f"keys must be (B,) uint64 and values (B,), got {keys.shape} {keys.dtype} and {values.shape}")
     _combine_arrays(keys, np.ascontiguousarray(values, np.int64), out)
     return out
 

@@ -369,6 +369,7 @@ class CribbageVectorEnv(VectorEnv):
         self._final_numbers = np.zeros(n, np.int64)
         self._final_seeds = np.zeros(n, np.uint64)
         self._final = final_results(self._final_rows.copy(), self._final_numbers.copy(), self._final_seeds.copy())
+        self._fresh = np.ones(n, np.bool_)  # slots that were never seeded
         self._seeded = False
 
     def reset(
@@ -395,11 +396,20 @@ class CribbageVectorEnv(VectorEnv):
                 raise ValueError("game_seeds must have at least one seed")
         if not chosen.all() and (len(queue) or len(self._queue)):
             raise ValueError("reset_mask can't start single slots of a list of game_seeds")
-        self.options = self.options.changed(options)
-        self._settings = self.options.settings()
+        changed = self.options.changed(options, others=("game_seeds", "reset_mask"))
+        seeds = self._checked_seeds(seed)
+        # Everything given is checked: now change things.
+        self.options = changed
+        self._settings = changed.settings()
         if len(self._queue):  # the slots' own streams stood still while the list was played
             self.numbers[:] = self._stream_numbers
-        self._seed_slots(seed, chosen)
+        for i in np.flatnonzero(chosen):
+            one = seeds[i]
+            if one is not None or self._fresh[i]:
+                self._base_seeds[i] = fresh_seed() if one is None else one
+                self.numbers[i] = -1
+                self._fresh[i] = False
+        self._seeded = True
         self._stream_numbers[:] = self.numbers
         self._queue = queue
         self._queue_next[0] = 0
@@ -412,25 +422,18 @@ class CribbageVectorEnv(VectorEnv):
         )  # fmt: skip
         return self._observations(), self._infos(0)
 
-    def _seed_slots(self, seed: int | Sequence[int | None] | None, chosen: NDArray[np.bool_]) -> None:
-        seeds: list[int | None]
+    def _checked_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        """A seed for every slot, None where it is to go on with its stream."""
         if seed is None:
-            seeds = [None] * self.num_envs
-            if not self._seeded:
-                first = fresh_seed()
-                seeds = [first + i for i in range(self.num_envs)]
-        elif isinstance(seed, int | np.integer):
+            return [None] * self.num_envs
+        if isinstance(seed, int | np.integer):
             first = check_seed(int(seed))
-            seeds = [first + i for i in range(self.num_envs)]
-        else:
-            seeds = list(seed)
-            if len(seeds) != self.num_envs:
-                raise ValueError(f"seed must be an integer or {self.num_envs} of them, got {len(seeds)}")
-        for i, one in enumerate(seeds):
-            if chosen[i] and one is not None:
-                self._base_seeds[i] = check_seed(one)
-                self.numbers[i] = -1
-        self._seeded = True
+            check_seed(first + self.num_envs - 1, f"seed {first} plus the number of the last slot")
+            return [first + i for i in range(self.num_envs)]
+        seeds = [None if one is None else check_seed(one) for one in seed]
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed must be an integer or {self.num_envs} of them, got {len(seeds)}")
+        return seeds
 
     def step(
         self, actions: NDArray[np.integer[Any]]

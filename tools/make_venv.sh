@@ -16,7 +16,7 @@ fi
 
 # An active virtual environment may be this very one, or one that is going away: look past it.
 if [ -n "${ACTIVE:-}" ]; then
-    PATH=$(printf '%s' "$PATH" | tr ':' '\n' | grep -vxF "$ACTIVE/bin" | paste -sd:)
+    PATH=$(printf '%s' "$PATH" | tr ':' '\n' | grep -vxF "$ACTIVE/bin" | paste -sd: -)
 fi
 
 python=

@@ -1,12 +1,13 @@
 """Minimax against a plain recursion through Game; the agent's values against minimax in the worlds that it draws."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
 
 from agents import AgentError, make_agent
-from agents.monte_carlo import minimax
+from agents.monte_carlo import WIN_POINTS, minimax
 from agents.worlds import sample_worlds, split_six
 from cribbage_env import Game
 from cribbage_env.engine import CARDS, EVENT_SIZE
@@ -22,8 +23,10 @@ def plain_minimax(game: Game) -> int:
         after = copy.deepcopy(game)
         events = after.step(action)
         shown = [event for event in events if event.kind in ("hand", "crib")]
-        if after.phase == "over" or shown:  # the last card: take the points before the show
-            last = [event for event in events if event.kind not in ("hand", "crib")][-1]
+        last = [event for event in events if event.kind not in ("hand", "crib")][-1]
+        if max(last.raw_scores) >= after.rules.target:  # won in the play
+            values.append(last.scores[0] - last.scores[1] + (WIN_POINTS if after.winner == 0 else -WIN_POINTS))
+        elif shown:  # the last card: take the points before the show
             values.append(last.raw_scores[0] - last.raw_scores[1])
         else:
             values.append(plain_minimax(after))
@@ -61,7 +64,7 @@ def test_minimax_stops_at_the_target() -> None:
     for game in positions(range(100, 130), 3, scores=(118, 119)):
         value = compiled_minimax(game)
         assert value == plain_minimax(game)
-        stopped += abs(value) <= 5
+        stopped += abs(value) >= WIN_POINTS
     assert stopped > 0
 
 
@@ -118,8 +121,9 @@ def test_rollouts_see_what_a_hand_brings_in_the_play() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("monte_carlo:worlds=0", "worlds must be positive, got 0"),
-        ("monte_carlo:rollouts=-1", "rollouts must be positive"),
+        ("monte_carlo:worlds=0", "worlds must lie between 1 and 1,000,000, got 0"),
+        ("monte_carlo:worlds=99999999999999", "worlds must lie between"),
+        ("monte_carlo:rollouts=-1", "rollouts must lie between"),
         ("monte_carlo:temperature=0", "temperature must be positive"),
         ("monte_carlo:discard=best", "discard must be expected or rollout, got 'best'"),
         ("monte_carlo:worlds=many", "worlds must be of type int"),
@@ -128,3 +132,24 @@ def test_rollouts_see_what_a_hand_brings_in_the_play() -> None:
 def test_bad_options(spec: str, message: str) -> None:
     with pytest.raises(AgentError, match=message):
         make_agent(spec)
+
+
+@pytest.mark.parametrize("scores", [(117, 117), (119, 116), (116, 119)])
+def test_takes_a_win_that_is_there(scores: tuple[int, int]) -> None:
+    agent = make_agent("monte_carlo:worlds=5")
+    seen = 0
+    for game in itertools.chain(*(positions(range(250), laid, scores=scores) for laid in (2, 3, 4))):
+        if len(game.legal_actions()) < 2:
+            continue
+        winning = set()
+        for action in game.legal_actions():
+            after = copy.deepcopy(game)
+            after.step(action)
+            if after.winner == game.player and game.count:
+                winning.add(action)
+        if winning:
+            seen += 1
+            view = game.observation()
+            policy = agent.policy(view["observation"][None], view["action_mask"][None])[0]
+            assert set(np.flatnonzero(policy)) <= winning
+    assert seen > 3

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -455,3 +456,20 @@ def test_as_text() -> None:
         assert str(game)
         assert repr(game).startswith("Game(seed=3")
     assert f"seat {game.winner} has won" in str(game)
+
+
+def test_decks_as_an_array() -> None:
+    deck = np.arange(13)
+    assert Game(decks=deck[None]).cards(1) == list(range(6))
+
+
+def test_the_view_of_an_ended_deal_has_nobody_to_act() -> None:
+    env = gymnasium.make("Cribbage-v0", episode="deal").unwrapped
+    observation, _ = env.reset(seed=1)
+    ended = False
+    while not ended:
+        observation, _, ended, _, _ = env.step(int(observation["action_mask"].argmax()))
+    assert env.game.phase == "show"
+    assert env.game.player is None
+    with pytest.raises(IllegalActionError, match="the deal is over"):
+        env.game.step(0)

@@ -421,3 +421,30 @@ def test_phase_of_the_observations() -> None:
         discards = field(observations["observation"], "phase")[:, 0] == 0
         assert (observations["action_mask"][:, :15].all(axis=1) == discards).all()
         assert (field(observations["observation"], "to_act") == 1).all()
+
+
+def test_slots_without_a_seed_differ() -> None:
+    env = CribbageVectorEnv(4)
+    env.reset(seed=[1, None, None, None])
+    assert len(set(env.seeds.tolist())) == 4
+    other = CribbageVectorEnv(3)
+    other.reset(options={"reset_mask": np.array([True, False, False])})
+    other.reset()
+    assert len(set(other.seeds.tolist())) == 3
+
+
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [(2**64 - 2, {"scores": (3, 3)}), ([1, 2, -3, 4], {"dealer": 1}), (5, {"dealer": 7}), (5, {"cards": 1})],
+)
+def test_a_refused_reset_changes_nothing(seed: object, options: dict) -> None:
+    env, twin = CribbageVectorEnv(4), CribbageVectorEnv(4)
+    for one in (env, twin):
+        one.reset(seed=9)
+    with pytest.raises(ValueError):
+        env.reset(seed=seed, options=options)
+    assert env.options == twin.options
+    for one in (env, twin):
+        one.reset()
+    assert (env.rows == twin.rows).all()
+    assert (env.seeds == twin.seeds).all()
