@@ -3,7 +3,8 @@
 The value of an action is the value of its afterstate, so features are made for *candidates*: an observation with one of
 its legal actions. They are sparse and binary. A network's :class:`FeatureSet` has slots, and a candidate has exactly
 one active feature in each of them, given as an index; the network sums the embeddings of the active ones. Ranks carry
-nearly everything in cribbage; suits enter through the pair thrown and the exact average of the hand.
+nearly everything in cribbage; suits enter through the pair thrown and the exact average of the hand. Tried, and without
+effect on strength: how many cards of each rank are unseen, the mean points of the opponent's replies.
 
 Beside the features stands one number, ``known``: the points that can be counted without a network. Of a discard that is
 the kept hand's mean over all starters, of a play the points of the card at once (without go and last card).
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 
 from agents.base import Masks, Observations
 from agents.discards import STARTERS, count_left, hand_sum
-from agents.expected import unseen_ranks
 from agents.greedy import points_now
 from cribbage_env.engine import DISCARD, FIRST_PLAY, KEPT_PLACES, NUM_ACTIONS, NUM_DISCARDS, PAIRS, PLAY
 from cribbage_env.jit import inline_jit, jit
@@ -96,7 +96,6 @@ _DISCARD_SLOTS = {
     "kept_rank": (4, 2 * 13),  # whose crib x rank, card by card
 }
 _PLAY_SLOTS = {
-    "unseen": (13, 5),  # of each rank, how many cards the player has not seen
     "opponent_laid": (4, 14),  # ranks that the opponent laid in this deal, in order
     "opponent_lacks": (1, 11),  # a go tells that the opponent holds no card of this value or less
     "seats": (1, 5 * 2),  # cards that the opponent holds x who deals
@@ -121,7 +120,7 @@ def play_features(scores: bool) -> FeatureSet:
 # First indices as constants, for kernels
 _DISCARD, _PLAY = discard_features(scores=True), play_features(scores=True)
 _THROWN, _KEPT, _KEPT_RANK = (_DISCARD.first(name) for name in ("thrown", "kept", "kept_rank"))
-_UNSEEN, _OPPONENT_LAID, _OPPONENT_LACKS, _SEATS, _HAND, _HAND_RANK, _COUNT, _TOP, _BELOW = (
+_OPPONENT_LAID, _OPPONENT_LACKS, _SEATS, _HAND, _HAND_RANK, _COUNT, _TOP, _BELOW = (
     _PLAY.first(name) for name in _PLAY_SLOTS
 )
 _DISCARD_SCORES, _PLAY_SCORES = _DISCARD.first("own_needs"), _PLAY.first("own_needs")
@@ -204,39 +203,36 @@ def _write_discards(
 
 
 @inline_jit
-def _write_situation(observation: NDArray[np.uint8], unseen: NDArray[np.int64], out: NDArray[np.int32]) -> int:
-    """Write what is the same for all plays of an observation, slots 0 to 18; whether the opponent said go: 0 or 1."""
-    unseen_ranks(observation, unseen)
-    for rank in range(13):
-        out[rank] = _UNSEEN + 5 * rank + unseen[rank]
+def _write_situation(observation: NDArray[np.uint8], out: NDArray[np.int32]) -> int:
+    """Write what is the same for all plays of an observation, slots 0 to 5; whether the opponent said go: 0 or 1."""
     opponent_laid = 0
     lacks = 0
     said_go = 0
     for i in range(int(observation[AT_NUM_LAID])):
         if observation[AT_LAID_BY + i] == OPPONENT:
             rank = int(observation[AT_LAID + i]) >> 2
-            out[13 + opponent_laid] = _OPPONENT_LAID + 14 * opponent_laid + rank
+            out[opponent_laid] = _OPPONENT_LAID + 14 * opponent_laid + rank
             opponent_laid += 1
         elif observation[AT_LAID_GO + i]:  # said by the player who had not laid the card: the opponent
             lacks = max(lacks, min(MAX_COUNT - int(observation[AT_LAID_COUNT + i]), 10))
             if i >= observation[AT_COUNT_BEGIN]:
                 said_go = 1
     for i in range(opponent_laid, 4):
-        out[13 + i] = _OPPONENT_LAID + 14 * i + _NO_RANK
-    out[17] = _OPPONENT_LACKS + lacks
-    out[18] = _SEATS + 2 * int(observation[AT_OPPONENT_LEFT]) + int(observation[AT_IS_DEALER])
+        out[i] = _OPPONENT_LAID + 14 * i + _NO_RANK
+    out[4] = _OPPONENT_LACKS + lacks
+    out[5] = _SEATS + 2 * int(observation[AT_OPPONENT_LEFT]) + int(observation[AT_IS_DEALER])
     return said_go
 
 
 @inline_jit
 def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: NDArray[np.int32]) -> None:
-    """Write what laying the card in a slot makes of the hand, the count and its cards: slots 19 to 28."""
+    """Write what laying the card in a slot makes of the hand, the count and its cards: slots 6 to 15."""
     held = 0
     number = 0  # of the multiset: that of its size, as in hand_of_4, after all smaller ones
     for other in range(4):
         if other != slot and observation[AT_LEFT + other]:
             rank = int(observation[AT_KEPT + other]) >> 2
-            out[20 + held] = _HAND_RANK + 14 * held + rank
+            out[7 + held] = _HAND_RANK + 14 * held + rank
             if held == 0:
                 number = 1 + rank
             elif held == 1:
@@ -245,12 +241,12 @@ def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: ND
                 number += 91 + (rank + 2) * (rank + 1) * rank // 6
             held += 1
     for i in range(held, 3):
-        out[20 + i] = _HAND_RANK + 14 * i + _NO_RANK
-    out[19] = _HAND + number
+        out[7 + i] = _HAND_RANK + 14 * i + _NO_RANK
+    out[6] = _HAND + number
 
     card = int(observation[AT_KEPT + slot])
     count = int(observation[AT_COUNT]) + card_value(card)
-    out[23] = _COUNT + (5 * count + int(observation[AT_OPPONENT_LEFT])) * 2 + said_go
+    out[10] = _COUNT + (5 * count + int(observation[AT_OPPONENT_LEFT])) * 2 + said_go
     laid = int(observation[AT_NUM_LAID])
     begin = int(observation[AT_COUNT_BEGIN])
     top = card >> 2
@@ -262,8 +258,8 @@ def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: ND
         if depth <= 2:
             top = 14 * top + rank
         else:
-            out[22 + depth] = _BELOW + 14 * (depth - 3) + rank
-    out[24] = _TOP + top
+            out[9 + depth] = _BELOW + 14 * (depth - 3) + rank
+    out[11] = _TOP + top
 
 
 @jit(_nrt=False)
@@ -276,18 +272,17 @@ def _write_plays(
     actions: NDArray[np.int64],
     features: NDArray[np.int32],
     known: NDArray[np.float32],
-    unseen: NDArray[np.int64],
     laid: NDArray[np.uint8],
     situation: NDArray[np.int32],
 ) -> None:
     at = 0
     for i in range(which.shape[0]):
         observation = observations[which[i]]
-        said_go = _write_situation(observation, unseen, situation)
+        said_go = _write_situation(observation, situation)
         for action in range(FIRST_PLAY, NUM_ACTIONS):
             if masks[which[i], action]:
                 out = features[at]
-                for slot in range(19):
+                for slot in range(6):
                     out[slot] = situation[slot]
                 _write_play(observation, action - FIRST_PLAY, said_go, out)
                 if scores:
@@ -321,6 +316,6 @@ def play_candidates(observations: Observations, masks: Masks, scores: bool) -> C
     actions = np.empty(n, np.int64)
     features = np.empty((n, play_features(scores).active), np.int32)
     known = np.empty(n, np.float32)
-    scratch = np.empty(13, np.int64), np.empty(9, np.uint8), np.empty(19, np.int32)
+    scratch = np.empty(9, np.uint8), np.empty(6, np.int32)
     _write_plays(observations, masks, which, scores, rows, actions, features, known, *scratch)
     return Candidates(rows, actions, features, known)

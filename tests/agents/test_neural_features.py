@@ -86,7 +86,6 @@ def plain_play(observation: NDArray[np.uint8], action: int) -> tuple[list[tuple[
     )
     begin = whole(observation, "count_begin")[0]
     theirs = [card for card, by in zip(laid, laid_by, strict=True) if by == 2]
-    seen = [*whole(observation, "cards"), *whole(observation, "starter"), *theirs]
     gos = [at for at in range(number) if laid_go[at] and laid_by[at] == 1]  # the opponent's
     card = kept[action - 15]
     hand = [one // 4 for slot, one in enumerate(kept) if left[slot] and slot != action - 15]
@@ -96,7 +95,6 @@ def plain_play(observation: NDArray[np.uint8], action: int) -> tuple[list[tuple[
     ranks = (ranks + [NONE] * 7)[:7]  # an eighth would be under the last card of the deal
     held = whole(observation, "opponent_left")[0]
     named = [
-        ("unseen", [4 - sum(one // 4 == rank for one in seen) for rank in range(13)]),
         ("opponent_laid", [one // 4 for one in theirs] + [NONE] * (4 - len(theirs))),
         ("opponent_lacks", [max([0, *(min(10, 31 - laid_count[at]) for at in gos)])]),
         ("seats", [2 * held + whole(observation, "is_dealer")[0]]),
