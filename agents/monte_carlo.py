@@ -180,6 +180,7 @@ def _play_values(
             different += 1
         times[known] += 1
 
+    wins_now = np.zeros(4, np.int64)  # worlds in which the card wins the game at once
     for slot in range(4):
         values[FIRST_PLAY + slot] = 0.0
     for world in range(different):
@@ -191,13 +192,14 @@ def _play_values(
             if mask[FIRST_PLAY + slot]:
                 lay_card(row, slot, no_log)
                 if row[PHASE] == OVER and row[WINNER] == 0:
-                    values[FIRST_PLAY + slot] = _BOUND * worlds  # wins whatever the opponent holds
-                else:
-                    values[FIRST_PLAY + slot] += times[world] * minimax(row, saved, stack, no_log)
+                    wins_now[slot] += times[world]
+                values[FIRST_PLAY + slot] += times[world] * minimax(row, saved, stack, no_log)
                 for i in range(_HEAD):
                     row[i] = saved[8, i]
     for slot in range(4):
         values[FIRST_PLAY + slot] /= worlds
+        if wins_now[slot] == worlds:  # rather than a win that the worlds promise for later
+            values[FIRST_PLAY + slot] = _BOUND
 
 
 @inline_jit
