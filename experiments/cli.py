@@ -46,7 +46,7 @@ COMMANDS = {
     "analyse": _Command(
         "experiments.analysis.command",
         "measure what rules, discards and positions are worth",
-        "cribbage analyse rules --games 20000 --seed 1",
+        "cribbage analyse rules --games 20000 --seed 2",
     ),
     "bench": _Command(
         "experiments.bench",

@@ -23,7 +23,7 @@ ANALYSES = {
     "rules": _Analysis(
         "experiments.analysis.rules",
         "measure what each rule of the agent rule_based is worth",
-        "cribbage analyse rules --games 20000 --opponent expected --seed 1",
+        "cribbage analyse rules --games 20000 --opponent expected --seed 2",
     ),
     "weights": _Analysis(
         "experiments.analysis.weights",
