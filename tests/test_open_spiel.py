@@ -167,15 +167,10 @@ def compare_games(games: int, seed: int) -> Counter[str]:
     return seen
 
 
-def test_equal_on_random_games() -> None:
-    seen = compare_games(3_000, seed=1)
-    assert seen["deals"] > 30_000
-    assert seen["flush of four in the crib"] > 0
-    assert 0 < seen["another winner"] < 0.1 * seen["games"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_equal_on_twenty_thousand_games(seed: int) -> None:
     """5,000 games a seed."""
-    compare_games(5_000, seed)
+    seen = compare_games(5_000, seed)
+    assert seen["deals"] > 50_000
+    assert seen["flush of four in the crib"] > 0
+    assert 0 < seen["another winner"] < 0.1 * seen["games"]
