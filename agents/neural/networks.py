@@ -12,6 +12,7 @@ or GPU. What the rounding costs is far below what training can resolve.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ class ExactNetwork:
     def values(self, features: NDArray[np.int32], known: NDArray[np.float32]) -> NDArray[np.float64]:
         """Values (R,) float64 of candidates: features (R, K) int32, known (R,) float32."""
         values = np.empty(len(features))
-        with torch.inference_mode():
+        with torch.inference_mode(), _one_thread():
             for part in _chunks(len(features), _CHUNK[self._device.type]):
                 values[part] = self._evaluate(features[part], known[part])
         return values
@@ -158,6 +159,21 @@ class ExactNetwork:
         values = second @ self._out_weight + self._out_bias + points * self._known_weight
         array: NDArray[np.float64] = values.cpu().numpy()
         return array
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep PyTorch from splitting small products between threads: they wait for each other longer than they work, many
+    times longer when the cores are busy with something else."""
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _chunks(n: int, size: int) -> Iterator[slice]:

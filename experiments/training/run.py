@@ -172,8 +172,8 @@ class Run:
                 metrics.write(row)
                 if last or stop.asked or _passes(self.config.checkpoint.every, before, self._counters.decisions):
                     self._write_checkpoint()
-                bar.update(self._counters.decisions - before)
                 bar.set_postfix_str(self._postfix(row), refresh=False)
+                bar.update(self._counters.decisions - before)
         finally:
             bar.close()
             metrics.close()

@@ -409,7 +409,8 @@ def config_file(tmp_path: Path) -> Path:
         ("collect.games=-1", "collect.games: "),
         ("collect.epsilon=1.1", "collect.epsilon: "),
         ("collect.episode=hand", "collect.episode: "),
-        ("collect.reward=win", "learner.subtract_luck needs collect.episode: deal and collect.reward: points"),
+        ("collect.reward=win", "collect.reward: win needs collect.episode: game"),
+        ("collect.episode=game", "learner.subtract_luck needs collect.episode: deal and collect.reward: points"),
         ("network.scores=true", "network.scores needs collect.episode: game"),
         ("network.play_hidden=[8]", "network.play_hidden: "),
         ("network.play_hidden=[8, 513]", "network.play_hidden.1: "),
@@ -519,6 +520,17 @@ def test_a_disk_that_is_full_leaves_what_was_whole(
     said = refused(capsys, str(config_file), "--output", str(tmp_path / "run"))
     assert "No space left on device; what was written before is whole" in said
     assert read_checkpoint(tmp_path / "run")["training"]["iteration"] == 0
+
+
+@pytest.mark.slow
+def test_the_quickstart_beats_random_and_greedy(tmp_path: Path) -> None:
+    config = load_config(QUICKSTART, TrainConfig, [f"output={json.dumps(str(tmp_path / 'run'))}"])
+    run = Run(config)
+    assert run.train()
+    reached = {one.opponent: one for one in run.evaluations}
+    assert min(one.games for one in reached.values()) >= 2000
+    assert reached["random"].win_rate.low > 0.985
+    assert reached["greedy"].win_rate.low > 0.64
 
 
 def test_the_quickstart_is_a_config() -> None:
