@@ -51,7 +51,7 @@ class Rules:
             return automatic if automatic > 1 else None
         if line is None:
             return None
-        line = _integer(name, line)
+        line = _integer(name, line, "an integer, None or 'auto'")
         if not 1 <= line <= target:
             raise ValueError(f"{name} must lie between 1 and the target {target}, got {line}")
         return line
@@ -63,8 +63,8 @@ class Rules:
         return int(self.skunk is not None and loser_score < self.skunk)
 
 
-def _integer(name: str, value: object) -> int:
+def _integer(name: str, value: object, wanted: str = "an integer") -> int:
     """``value`` as a plain int, also from NumPy's integers; TypeError otherwise."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
+        raise TypeError(f"{name} must be {wanted}, got {value!r}")
     return operator.index(value)

@@ -350,11 +350,18 @@ def test_overwrite_leaves_nothing_of_the_old_run(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
 def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
     config = tmp_path / "small.yaml"
-    rare = {"budget": {"decisions": 40_000}, "evaluation": {"opponents": []}, "checkpoint": {"every": 10_000_000}}
+    rare = {"budget": {"decisions": 200_000}, "evaluation": {"opponents": []}, "checkpoint": {"every": 10_000_000}}
     config.write_text(json.dumps(SMALL | rare))
     command = [sys.executable, "-m", "experiments.cli", "train", str(config), "--output", str(tmp_path / "run")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Ctrl-C works also where the tests themselves run in a shell's background
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     metrics = tmp_path / "run" / "metrics.csv"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (metrics.exists() and len(rows_of(tmp_path / "run")) >= 3):
@@ -369,7 +376,7 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--resume"], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "decisions in" in done.stdout
-    assert int(rows_of(tmp_path / "run")[-1]["decisions"]) >= 40_000
+    assert int(rows_of(tmp_path / "run")[-1]["decisions"]) >= 200_000
 
 
 # --- Bad input ----------------------------------------------------------------------------------------------
