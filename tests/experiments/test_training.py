@@ -181,15 +181,15 @@ def test_it_learns_to_beat_random() -> None:
         collect={"games": 1024},
         network={"discard_hidden": [32, 16], "play_hidden": [32, 16]},
         learner={"batch_size": 256},
-        budget={"decisions": 200_000},
+        budget={"decisions": 100_000},
     )
     learner = DmcLearner(config, torch.device("cpu"), 2)
     untrained = learner.agent("untrained")
     losses = []
     decisions = iteration = 0
     with ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        while decisions < 200_000:
-            figures = learner.iterate(iteration, decisions / 200_000, pool)
+        while decisions < 100_000:
+            figures = learner.iterate(iteration, decisions / 100_000, pool)
             losses.append((figures["loss_discard"], figures["loss_play"]))
             decisions += int(figures["decisions"])
             iteration += 1
@@ -350,7 +350,7 @@ def test_overwrite_leaves_nothing_of_the_old_run(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
 def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
     config = tmp_path / "small.yaml"
-    rare = {"budget": {"decisions": 200_000}, "evaluation": {"opponents": []}, "checkpoint": {"every": 10_000_000}}
+    rare = {"budget": {"decisions": 100_000}, "evaluation": {"opponents": []}, "checkpoint": {"every": 10_000_000}}
     config.write_text(json.dumps(SMALL | rare))
     command = [sys.executable, "-m", "experiments.cli", "train", str(config), "--output", str(tmp_path / "run")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -376,7 +376,7 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--resume"], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "decisions in" in done.stdout
-    assert int(rows_of(tmp_path / "run")[-1]["decisions"]) >= 200_000
+    assert int(rows_of(tmp_path / "run")[-1]["decisions"]) >= 100_000
 
 
 # --- Bad input ----------------------------------------------------------------------------------------------
