@@ -76,7 +76,7 @@ def _one_of_each_rank(row: State, seat: int, plays: int) -> int:
 
 
 @inline_jit
-def _final_value(row: State) -> int:
+def final_value(row: State) -> int:
     """The score of seat 0 minus that of seat 1 after the play, and WIN_POINTS for a won game: it is worth more than
     the points that reach the target, and points beyond it are worth nothing."""
     target = int(row[TARGET])
@@ -88,7 +88,7 @@ def _final_value(row: State) -> int:
 
 @jit(_nrt=False)
 def minimax(row: State, saved: State, stack: NDArray[np.int64], no_log: State) -> int:
-    """What the play comes to for seat 0, both playing the open cards as best they can: see :func:`_final_value`.
+    """What the play comes to for seat 0, both playing the open cards as best they can: see :func:`final_value`.
 
     Alpha-beta search on the row itself, which is left as it was. ``saved`` (9, CARDS) int16 and ``stack`` (9, 4) int64
     are scratch space: a row for every depth.
@@ -102,7 +102,7 @@ def minimax(row: State, saved: State, stack: NDArray[np.int64], no_log: State) -
         node = stack[depth]
         if entering:
             if row[PHASE] == OVER or row[LAID] == 8:
-                value = _final_value(row)
+                value = final_value(row)
                 entering = False
                 if depth == 0:
                     return value
@@ -203,10 +203,14 @@ def _play_values(
 
 
 @inline_jit
-def _best_play(row: State, observation: NDArray[np.uint8], left: NDArray[np.int64], laid: NDArray[np.uint8]) -> int:
-    """The slot that ``expected`` lays for the seat to act (the lowest of equals). The arrays are scratch space."""
+def best_play(
+    row: State, plays: int, observation: NDArray[np.uint8], left: NDArray[np.int64], laid: NDArray[np.uint8]
+) -> int:
+    """Which of some playable slots, given as bits, ``expected`` lays for the seat to act (the lowest of equals).
+
+    ``observation`` (OBSERVATION_SIZE,) uint8, ``left`` (13,) int64 and ``laid`` (10,) uint8 are scratch space.
+    """
     seat = int(row[PLAYER])
-    plays = playable(row, seat)
     if not plays & (plays - 1):
         return int(plays > 1) + int(plays > 2) + int(plays > 4)
     write_observation(row, seat, observation)
@@ -223,7 +227,7 @@ def _best_play(row: State, observation: NDArray[np.uint8], left: NDArray[np.int6
 
 
 @inline_jit
-def _pair_action(row: State, thrown: NDArray[np.uint8]) -> int:
+def pair_action(row: State, thrown: NDArray[np.uint8]) -> int:
     """The discard action of seat 1 that throws the two given cards."""
     for action in range(NUM_DISCARDS):
         first = row[CARDS + 6 + PAIRS[action, 0]]
@@ -292,10 +296,11 @@ def _pegging_values(
                 row[i] = start[i]
             apply(table, row, action, no_log)
             if not is_dealer:  # the opponent throws the same pair, by its places among the six sorted
-                apply(table, row, _pair_action(row, thrown), no_log)
+                apply(table, row, pair_action(row, thrown), no_log)
             heels = int(row[SCORE]) - int(row[SCORE + 1])
             while row[PHASE] == PLAY and row[LAID] < 8:
-                lay_card(row, _best_play(row, scratch, ranks_left, laid), no_log)
+                plays = playable(row, int(row[PLAYER]))
+                lay_card(row, best_play(row, plays, scratch, ranks_left, laid), no_log)
             values[action] += (int(row[SCORE]) - int(row[SCORE + 1]) - heels) / rollouts
 
 

@@ -65,6 +65,7 @@ for _name, _module, _class in (
     ("expected", "agents.expected", "ExpectedAgent"),
     ("rule_based", "agents.rule_based", "RuleBasedAgent"),
     ("monte_carlo", "agents.monte_carlo", "MonteCarloAgent"),
+    ("ismcts", "agents.ismcts", "IsmctsAgent"),
 ):
     _FACTORIES[_name] = _lazy(_module, _class)
 

@@ -14,7 +14,7 @@ from agents import Agent, agent_names, decision_keys, make_agent, sample_actions
 from cribbage_env import Game, field
 from cribbage_env.vector_env import CribbageVectorEnv
 
-QUICK_SPECS = {"monte_carlo": "monte_carlo:worlds=6"}  # where the default takes long
+QUICK_SPECS = {"monte_carlo": "monte_carlo:worlds=6", "ismcts": "ismcts:simulations=20"}  # where the default takes long
 SPECS = [QUICK_SPECS.get(name, name) for name in agent_names()]
 
 
