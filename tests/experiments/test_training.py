@@ -181,15 +181,15 @@ def test_it_learns_to_beat_random() -> None:
         collect={"games": 1024},
         network={"discard_hidden": [32, 16], "play_hidden": [32, 16]},
         learner={"batch_size": 256},
-        budget={"decisions": 100_000},
+        budget={"decisions": 200_000},
     )
     learner = DmcLearner(config, torch.device("cpu"), 2)
     untrained = learner.agent("untrained")
     losses = []
     decisions = iteration = 0
     with ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        while decisions < 100_000:
-            figures = learner.iterate(iteration, decisions / 100_000, pool)
+        while decisions < 200_000:
+            figures = learner.iterate(iteration, decisions / 200_000, pool)
             losses.append((figures["loss_discard"], figures["loss_play"]))
             decisions += int(figures["decisions"])
             iteration += 1
