@@ -323,7 +323,7 @@ def parse_config(data: dict[str, Any], schema: type[ConfigT], source: str) -> Co
 def _parse_yaml(text: str, source: str) -> Any:
     try:
         return yaml.load(text, _UniqueKeyLoader)
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
         where = ""
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         if mark is not None:

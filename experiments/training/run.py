@@ -120,6 +120,8 @@ class Run:
                 ThreadPoolExecutor(max(2, self._threads), initializer=torch.set_num_threads, initargs=(1,)) as pool,
             ):
                 return self._train(command, stop, pool)
+        except BrokenPipeError:  # the reader of the output has gone: nothing of the folder's
+            raise
         except OSError as error:
             raise UserError(
                 f"can't write to {str(self.folder)!r}: {error.strerror or error}; what was written before is whole, "
@@ -279,7 +281,10 @@ class Run:
         """Go on from the newest checkpoint."""
         path = self.folder / CHECKPOINT
         if not path.exists():
-            raise UserError(f"there is no run to resume in {str(self.folder)!r}; start it without --resume")
+            raise UserError(
+                f"there is no run to resume in {str(self.folder)!r}; start it without --resume "
+                "(with --overwrite, if something of one is left there)"
+            )
         content = read_checkpoint(path)
         try:
             training = content["training"]
