@@ -14,6 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 import yaml
 
 import cribbage_env
@@ -21,6 +26,7 @@ from experiments.config import MADE_WITH, Config, UserError
 
 TEMPORARY = ".tmp"
 _REPOSITORY = Path(__file__).resolve().parent.parent
+_locked: dict[tuple[int, int], int] = {}  # folders that this process holds, by device and inode: the open handles
 _PACKAGES = ("numpy", "numba", "gymnasium", "scipy", "torch")
 
 
@@ -59,10 +65,10 @@ def config_text(config: Config) -> str:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder for results, or see that the one that is there can be written to.
+    """Create a folder for results, or see that the one that is there can be written to, and keep it for this process.
 
     Raises:
-        UserError: it can't.
+        UserError: it can't be written to, or another process writes to it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,6 +78,29 @@ def make_folder(folder: Path) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"can't write to the output folder {str(folder)!r}: {reason}; choose another") from None
+    _lock(folder)
+
+
+def _lock(folder: Path) -> None:
+    """Hold the folder until this process ends, however it ends; UserError if another process holds it."""
+    if fcntl is None:  # no such locks on this system
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    identity = os.fstat(handle).st_dev, os.fstat(handle).st_ino
+    if identity in _locked:
+        os.close(handle)
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UserError(
+            f"another command is writing to {str(folder)!r}: wait for it, or choose another folder with --output"
+        ) from None
+    except OSError:  # a file system without locks
+        os.close(handle)
+        return
+    _locked[identity] = handle
 
 
 @contextmanager

@@ -321,6 +321,27 @@ def test_results_are_replaced_only_when_asked(config: Path, tmp_path: Path, caps
     assert len(rows_of(folder / "games.csv")) == 18
 
 
+def test_a_folder_that_another_process_writes_to_is_refused(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "held"
+    hold = (
+        "import sys, pathlib; from experiments.run_folder import make_folder;"
+        "make_folder(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    )
+    root = Path(__file__).parents[2]
+    other = subprocess.Popen(
+        [sys.executable, "-c", hold, str(folder)], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
+    said = error_of(capsys, "tournament", str(config), "--output", str(folder))
+    assert "another command is writing to" in said
+    other.kill()  # however it ends, the folder is free again
+    other.wait()
+    assert main(["tournament", str(config), "games=2", "--output", str(folder)]) == 0
+
+
 def test_what_a_killed_tournament_leaves_is_no_result(config: Path) -> None:
     folder = Path("runs/small")
     folder.mkdir(parents=True)
