@@ -12,8 +12,8 @@ how many pairs are played, or on who else plays in a tournament.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,39 @@ are dealt, so these means have no such bias."""
 Games = NDArray[np.void]
 
 
+class GameObserver(Protocol):
+    """Watches a match from the referee's chair: it sees all cards, and changes nothing.
+
+    What it notes about a game must follow from that game alone, so that it does not depend on the batch. One match
+    plays many games side by side, in the slots of an environment; ``env.rows``, ``env.numbers`` (the game in each
+    slot, as counted from the first of the list under way) and ``env.active`` say what is going on. They are the
+    environment's own buffers: copy what is kept.
+    """
+
+    def begin(self, env: CribbageVectorEnv, games: Games, first_game: int) -> None:
+        """A list of games begins; the environment stands at their first decisions.
+
+        Args:
+            env: in which they are played.
+            games: the list's records (:data:`GAME_DTYPE`), row g for the game with number g in ``env.numbers``. The
+                observer may fill in columns of its own, until it was told that the game is over.
+            first_game: the number within the match of the game with number 0 (pair p is games 2 p and 2 p + 1).
+        """
+
+    def before_step(self, env: CribbageVectorEnv, actions: NDArray[np.int64]) -> None:
+        """The actions (N,) are about to be taken, each by the seat to act; those of idle slots mean nothing."""
+
+    def after_step(self, env: CribbageVectorEnv, slots: NDArray[np.int64], results: Mapping[str, NDArray[Any]]) -> None:
+        """The actions were taken.
+
+        Args:
+            env: has begun the next games in the slots where one has ended.
+            slots: (M,) those slots.
+            results: ``cribbage_env.vector_env.final_results`` of the games that ended, M entries each; without any
+                entries (M = 0) it may be empty.
+        """
+
+
 def game_seeds(match_seed: int, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """The seeds (P,) int64, 0 to 2**63 - 1, of the pairs (P,) of a match: a function of its seed and the pair alone."""
     stream = combine(np.uint64(match_seed), _GAME_SEED_STREAM)
@@ -89,6 +122,7 @@ def play_blocks(
     block_pairs: int = 2048,
     first_pair: int = 0,
     stop: Callable[[], bool] | None = None,
+    observers: Sequence[GameObserver] = (),
 ) -> Iterator[Games]:
     """Play a match and hand out its games as they are finished.
 
@@ -102,6 +136,7 @@ def play_blocks(
         first_pair: the number of the first pair.
         stop: asked before every step; when it says True, the whole pairs that are finished are handed out and the
             match ends.
+        observers: watch the games.
 
     Yields:
         Games of whole pairs, (2 P,) of :data:`GAME_DTYPE`, in order and without gaps: the rows of pair p are the game
@@ -121,7 +156,7 @@ def play_blocks(
     env = CribbageVectorEnv(min(batch, 2 * pairs), rules=rules, copy=False)
     for start in range(first_pair, first_pair + pairs, _SEGMENT_PAIRS):
         numbers = np.arange(start, min(start + _SEGMENT_PAIRS, first_pair + pairs))
-        whole = yield from _play_segment(env, a, b, seed, numbers, block_pairs, stop)
+        whole = yield from _play_segment(env, a, b, seed, numbers, block_pairs, stop, observers)
         if not whole:
             return
 
@@ -135,19 +170,20 @@ def play_match(
     rules: Rules | Mapping[str, Any] | None = None,
     batch: int = DEFAULT_BATCH,
     stop: Callable[[], bool] | None = None,
+    observers: Sequence[GameObserver] = (),
     on_block: Callable[[Games], object] | None = None,
     into: MatchSummary | None = None,
 ) -> MatchSummary:
     """Play a match and sum it up; memory does not grow with its length.
 
     Args:
-        a, b, pairs, seed, rules, batch, stop: see :func:`play_blocks`.
+        a, b, pairs, seed, rules, batch, stop, observers: see :func:`play_blocks`.
         on_block: called with every block of finished games, to write them down or to show progress.
         into: the summary to fill, for a caller that wants what there is when the match breaks off; None makes one.
     """
     summary = MatchSummary((a.name, b.name)) if into is None else into
     began = time.perf_counter()
-    for games in play_blocks(a, b, pairs, seed, rules=rules, batch=batch, stop=stop):
+    for games in play_blocks(a, b, pairs, seed, rules=rules, batch=batch, stop=stop, observers=observers):
         if on_block is not None:
             on_block(games)
         summary.add(games)
@@ -163,6 +199,7 @@ def _play_segment(
     pairs: NDArray[np.int64],
     block_pairs: int,
     stop: Callable[[], bool] | None,
+    observers: Sequence[GameObserver],
 ) -> Generator[Games, None, bool]:
     """Play the given pairs, consecutive numbers, as one list of games; returns False if it was stopped before the end.
 
@@ -178,7 +215,9 @@ def _play_segment(
     next_time = time.monotonic() + _SECONDS_A_BLOCK
 
     observations, _ = env.reset(options={"game_seeds": games["seed"]})
-    deals = _WholeDeals(env)
+    observers = [_WholeDeals(), *observers]
+    for observer in observers:
+        observer.begin(env, games, 2 * int(pairs[0]))
     actions = np.zeros(env.num_envs, np.int64)
     while True:
         stopped = stop is not None and stop()
@@ -195,49 +234,67 @@ def _play_segment(
         for agent, rows in _rows_to_act(a, b, env.active, env.players, env.numbers):
             chosen = agent.act(observations["observation"][rows], observations["action_mask"][rows], keys[rows])
             actions[rows] = _checked_actions(agent, chosen, len(rows))
+        for observer in observers:
+            observer.before_step(env, actions)
         observations, _, _, _, infos = env.step(actions)
 
         slots = np.zeros(0, np.int64)
+        results: dict[str, NDArray[Any]] = {}
         if "final_info" in infos:
             slots = np.flatnonzero(infos["_final_info"])
             results = {name: values[slots] for name, values in infos["final_info"].items()}
-            deals.end_of_games(slots, results)
-            _write_results(games, results, deals.points[slots], deals.counted[slots])
+            _write_results(games, results)
+        for observer in observers:
+            observer.after_step(env, slots, results)
+        if len(slots):
             finished[results["game"]] = True
             ready = _finished_pairs(finished, ready // 2) * 2
-        deals.begin_deals(slots)
 
 
 class _WholeDeals:
-    """Points by part in the deals that count (see :data:`GAME_DTYPE`), for the games under way in an environment."""
+    """Observes points by part in the deals that count: the columns ``points`` and ``counted`` of :data:`GAME_DTYPE`."""
 
-    def __init__(self, env: CribbageVectorEnv) -> None:
-        self._env = env
-        self.points = np.zeros((env.num_envs, 2, len(PARTS)), np.int16)
-        """Of the seats in the game under way, or just ended, in each slot."""
-        self.counted = np.zeros((env.num_envs, 2, len(PARTS)), np.int16)
-        """How many of the deals counted had that part for the seat."""
+    def begin(self, env: CribbageVectorEnv, games: Games, first_game: int) -> None:
+        """See :class:`GameObserver`."""
+        self._games = games
+        # of the seats in the game under way in each slot: points, and how many of the deals counted had that part
+        self._points = np.zeros((env.num_envs, 2, len(PARTS)), np.int16)
+        self._counted = np.zeros_like(self._points)
         self._counts = np.zeros(env.num_envs, np.bool_)  # whether the deal under way counts
-        self._before = np.zeros_like(self.points)  # points of the seats by part before it
-        self.begin_deals(np.arange(env.num_envs))
+        self._before = np.zeros_like(self._points)  # points of the seats by part before it
+        self._begin_deals(env, np.arange(env.num_envs))
 
-    def end_of_games(self, slots: NDArray[np.int64], results: Mapping[str, NDArray[Any]]) -> None:
+    def before_step(self, env: CribbageVectorEnv, actions: NDArray[np.int64]) -> None:
+        """See :class:`GameObserver`."""
+
+    def after_step(self, env: CribbageVectorEnv, slots: NDArray[np.int64], results: Mapping[str, NDArray[Any]]) -> None:
+        """See :class:`GameObserver`."""
+        if len(slots):
+            self._end_games(slots, results)
+        self._begin_deals(env, slots)
+
+    def _end_games(self, slots: NDArray[np.int64], results: Mapping[str, NDArray[Any]]) -> None:
         """The games in the slots have ended, with the results given; their last deals ended with them."""
         self._counts[slots] &= results["forfeit"] < 0
         last_dealer = results["first_dealer"] ^ (results["deals"] - 1 & 1)
         self._end_deals(slots, results["parts"], last_dealer)
+        numbers = results["game"]
+        seats = _seats(numbers)
+        rows = slots[:, None]
+        self._games["points"][numbers] = self._points[rows, seats]
+        self._games["counted"][numbers] = self._counted[rows, seats]
 
-    def begin_deals(self, ended_in: NDArray[np.int64]) -> None:
+    def _begin_deals(self, env: CribbageVectorEnv, ended_in: NDArray[np.int64]) -> None:
         """Note the deals that the last step began: of new games in the slots where one has ended, and others."""
-        rows = self._env.rows
+        rows = env.rows
         parts = rows[:, PART_POINTS : PART_POINTS + 2 * len(PARTS)].reshape(-1, 2, len(PARTS))
         began = (rows[:, PHASE] == DISCARD) & (rows[:, PLAYER] != rows[:, DEALER])
         new_game = np.zeros(len(rows), np.bool_)
         new_game[ended_in] = True
         slots = np.flatnonzero(began & ~new_game)
         self._end_deals(slots, parts[slots], 1 - rows[slots, DEALER])
-        self.points[ended_in] = 0
-        self.counted[ended_in] = 0
+        self._points[ended_in] = 0
+        self._counted[ended_in] = 0
         scores = rows[:, SCORE : SCORE + 2].max(axis=1)
         self._counts[began] = (scores <= rows[:, TARGET] - DEAL_MARGIN)[began]
         self._before[began] = parts[began]
@@ -246,9 +303,9 @@ class _WholeDeals:
         """Add the deals that ended in the slots, with both seats' points by part since the game began."""
         count = self._counts[slots]
         slots, dealers = slots[count], dealers[count]
-        self.points[slots] += parts[count] - self._before[slots]
+        self._points[slots] += parts[count] - self._before[slots]
         for seat in (0, 1):
-            self.counted[slots, seat] += np.where(_DEALER_PART, (dealers == seat)[:, None], (dealers != seat)[:, None])
+            self._counted[slots, seat] += np.where(_DEALER_PART, (dealers == seat)[:, None], (dealers != seat)[:, None])
 
 
 def _finished_pairs(finished: NDArray[np.bool_], known: int) -> int:
@@ -285,19 +342,22 @@ def _checked_actions(agent: Agent, actions: Any, n: int) -> NDArray[np.integer]:
     return chosen
 
 
-def _write_results(
-    games: Games, results: Mapping[str, NDArray[Any]], points: NDArray[np.int16], counted: NDArray[np.int16]
-) -> None:
-    """Fill in the rows of M finished games.
+def _seats(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The seats (M, 2) of A and B in the games with these numbers (M,): A has seat 0 in the even ones."""
+    a_seat = numbers & 1
+    return np.stack([a_seat, 1 - a_seat], axis=1)
+
+
+def _write_results(games: Games, results: Mapping[str, NDArray[Any]]) -> None:
+    """Fill in the rows of M finished games, but for the columns of observers.
 
     Args:
         games: the table; row g is the game with number g.
         results: ``cribbage_env.vector_env.final_results``, M entries each.
-        points, counted: (M, 2, 6) of the seats, see :class:`_WholeDeals`.
     """
     numbers = results["game"]
     a_seat = numbers & 1
-    seats = np.stack([a_seat, 1 - a_seat], axis=1)  # (M, 2): of A and B
+    seats = _seats(numbers)
     rows = np.arange(len(numbers))[:, None]
     forfeit = results["forfeit"]
     games["first_dealer"][numbers] = results["first_dealer"]
@@ -307,5 +367,3 @@ def _write_results(
     games["scores"][numbers] = results["scores"][rows, seats]
     games["deals"][numbers] = results["deals"]
     games["decisions"][numbers] = results["decisions"]
-    games["points"][numbers] = points[rows, seats]
-    games["counted"][numbers] = counted[rows, seats]
