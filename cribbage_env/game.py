@@ -21,7 +21,9 @@ from cribbage_env.engine import (
     DISCARD,
     EVENT_KINDS,
     EVENT_SIZE,
+    FIRST_DEALER,
     FIRST_PLAY,
+    FORFEIT,
     KEPT,
     LAID,
     LAID_CARDS,
@@ -43,6 +45,7 @@ from cribbage_env.engine import (
     cut_for_deal,
     deal_fixed,
     deal_from_seed,
+    forfeit,
     is_legal,
     new_game,
     rule_numbers,
@@ -126,15 +129,23 @@ class Game:
         self._log: State = np.zeros((1 + MAX_EVENTS, EVENT_SIZE), np.int16)
         self.events: list[Event] = []
         """Everything that happened so far, in order."""
+        self.actions: list[int] = []
+        """The actions taken so far, in order."""
+        self.decks: list[tuple[int, ...]] = []
+        """The decks dealt so far: pone's six and the dealer's six, each sorted, and the starter, also before the cut.
+        ``Game(rules, seed, first_dealer, start_scores, decks)`` with these is this game before its first action."""
+        self.start_scores = int(scores[0]), int(scores[1])
+        """What the seats had at the start."""
         first = cut_for_deal(self._seed) if dealer is None else dealer
-        new_game(self._row, *rule_numbers(self.rules), first, int(scores[0]), int(scores[1]))
+        new_game(self._row, *rule_numbers(self.rules), first, *self.start_scores)
         self._deal()
 
     @classmethod
     def of_state(cls, row: State, seed: int, rules: Rules) -> Game:
-        """A game that goes on from a copy of an engine state (without the events before it)."""
+        """A game that goes on from a copy of an engine state (without the events, actions and decks before it)."""
         game = cls(rules, seed)
         game._row[:] = row
+        game.decks.clear()
         return game
 
     @staticmethod
@@ -153,6 +164,7 @@ class Game:
             deal_fixed(self._row, self._decks[next_deal])
         else:
             deal_from_seed(self._row, self._seed)
+        self.decks.append((*self.cards(self.pone), *self.cards(self.dealer), int(self._row[STARTER])))
 
     # What can be seen
 
@@ -177,6 +189,16 @@ class Game:
         return 1 - self.dealer
 
     @property
+    def first_dealer(self) -> int:
+        """The seat that dealt first."""
+        return int(self._row[FIRST_DEALER])
+
+    @property
+    def fixed_decks(self) -> int:
+        """How many of the first deals, of those dealt so far, had a deck that was given rather than the seed's."""
+        return min(len(self._decks), len(self.decks))
+
+    @property
     def deal(self) -> int:
         """The number of the present deal: 0, 1, ..."""
         return int(self._row[DEAL])
@@ -196,6 +218,11 @@ class Game:
     def winner(self) -> int | None:
         """The seat that has won, or None."""
         return int(self._row[WINNER]) if self._row[WINNER] >= 0 else None
+
+    @property
+    def forfeited(self) -> int | None:
+        """The seat that lost by an illegal action (see :meth:`forfeit`), or None."""
+        return int(self._row[FORFEIT]) if self._row[FORFEIT] >= 0 else None
 
     @property
     def skunk(self) -> int:
@@ -296,9 +323,22 @@ class Game:
         apply(self._table, self._row, number, self._log)
         new = [self._read_event(self._log[1 + i], before) for i in range(self._log[0, 0])]
         self.events += new
+        self.actions.append(number)
         if self._row[PHASE] == BETWEEN:
             self._deal()
         return new
+
+    def forfeit(self) -> None:
+        """End the game as lost by the seat to act, as the environments do after an illegal action.
+
+        The other seat is given the points that it lacks; no event says so.
+
+        Raises:
+            IllegalActionError: nobody is to act.
+        """
+        if self.player is None:
+            raise IllegalActionError("nobody is to act, so nobody can forfeit the game")
+        forfeit(self._row, self.player)
 
     def discard(self, cards: Cards) -> list[Event]:
         """Throw two cards into the crib: ``discard("5H JC")``; see :meth:`step`."""
