@@ -1,7 +1,7 @@
 """Agents that play cribbage: observations in, actions out. Import this package and say ``make_agent(spec)``."""
 
-from agents.base import Agent, decision_keys, sample_actions
-from agents.registry import AgentError, agent_names, load_modules, make_agent, register_agent
+from agents.base import Agent, AgentError, decision_keys, sample_actions
+from agents.registry import agent_names, load_modules, make_agent, register_agent
 
 __all__ = [
     "Agent",

@@ -18,12 +18,21 @@ Masks = NDArray[np.int8]
 Keys = NDArray[np.uint64]
 
 
+class AgentError(ValueError):
+    """A spec that names no agent, an agent that can't be made or breaks its contract; it says what is right."""
+
+
 @jit
-def _sample(policy: NDArray[np.float64], keys: Keys, actions: NDArray[np.int64]) -> None:
+def _sample(policy: NDArray[np.float64], keys: Keys, actions: NDArray[np.int64]) -> int:
+    """Returns the first row that is no distribution, -1 if there is none."""
     for i in range(policy.shape[0]):
         total = 0.0
+        least = 0.0
         for action in range(policy.shape[1]):
             total += policy[i, action]
+            least = min(least, policy[i, action])
+        if not (least >= 0.0 and 0.0 < total < np.inf):  # also where there is a NaN
+            return i
         threshold = unit(keys[i]) * total
         passed = 0.0
         chosen = 0
@@ -34,6 +43,7 @@ def _sample(policy: NDArray[np.float64], keys: Keys, actions: NDArray[np.int64])
                 if passed > threshold:
                     break
         actions[i] = chosen
+    return -1
 
 
 def sample_actions(policy: NDArray[np.float64], keys: Keys) -> NDArray[np.int64]:
@@ -41,11 +51,15 @@ def sample_actions(policy: NDArray[np.float64], keys: Keys) -> NDArray[np.int64]
 
     Raises:
         ValueError: keys of another shape or type.
+        AgentError: a row with a negative, infinite or missing (NaN) probability, or only zeros.
     """
     if keys.shape != (len(policy),) or keys.dtype != np.uint64:
         raise ValueError(f"keys must be ({len(policy)},) uint64, one a row, got {keys.shape} {keys.dtype}")
     actions = np.empty(len(policy), np.int64)
-    _sample(np.ascontiguousarray(policy, np.float64), keys, actions)
+    bad = _sample(np.ascontiguousarray(policy, np.float64), keys, actions)
+    if bad >= 0:
+        values = ", ".join(f"{value:.3g}" for value in policy[bad])
+        raise AgentError(f"probabilities must be finite, not negative and not all zero, got [{values}]")
     return actions
 
 
@@ -80,7 +94,12 @@ class Agent(ABC):
 
     def act(self, observations: Observations, masks: Masks, keys: Keys | None = None) -> NDArray[np.int64]:
         """Actions (B,) int64, drawn from :meth:`policy` by ``keys`` (B,) uint64 (None: the agent's own stream)."""
-        return sample_actions(self.policy(observations, masks), self._keys(len(observations)) if keys is None else keys)
+        policy = np.asarray(self.policy(observations, masks))
+        if policy.shape != masks.shape or policy.dtype.kind not in "fiub":
+            raise AgentError(
+                f"policy must return probabilities of shape {masks.shape}, got {policy.dtype} of shape {policy.shape}"
+            )
+        return sample_actions(policy, self._keys(len(observations)) if keys is None else keys)
 
     def _keys(self, n: int) -> Keys:
         """The next n keys of the agent's own stream."""

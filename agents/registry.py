@@ -20,12 +20,9 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from agents.base import Agent
+from agents.base import AgentError as AgentError  # who makes agents looks for it here
 
 Factory = Callable[..., Agent]
-
-
-class AgentError(ValueError):
-    """A spec that names no agent, or an agent that can't be made; the message says what would be right."""
 
 
 _FACTORIES: dict[str, Factory] = {}
@@ -162,8 +159,12 @@ def make_agent(spec: str) -> Agent:
         agent = factory(**given, **typed)
     except AgentError:
         raise
-    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+    except Exception as error:  # whatever a user's factory raises
         raise AgentError(f"{spec!r}: the agent can't be made: {_one_line(error)}") from error
+    if not isinstance(agent, Agent):
+        raise AgentError(
+            f"{spec!r}: the factory registered as {name!r} must return an agents.Agent, got {type(agent).__name__}"
+        )
     agent.name = spec
     return agent
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agents import Agent, AgentError, decision_keys
+from agents import Agent, decision_keys
 from cribbage_env.engine import (
     DEALER,
     DECISIONS,
@@ -36,6 +36,7 @@ from cribbage_env.rules import Rules
 from cribbage_env.streams import check_seed, combine, combine_arrays
 from cribbage_env.vector_env import CribbageVectorEnv
 from experiments.config import DEFAULT_BATCH
+from experiments.tournament.caller import Caller
 from experiments.tournament.summary import MatchSummary
 
 _SEGMENT_PAIRS = 2**15  # how many pairs the environment is given at once: what a match's memory grows to
@@ -127,15 +128,16 @@ def play_blocks(
     """Play a match and hand out its games as they are finished.
 
     Args:
-        a, b: the agents; one object may be both. Each is called once a step with all rows in which it is to act.
+        a, b: the agents; one object may be both. Each is called once a step with all rows in which it is to act, or
+            with slices of them if it is slow (:class:`~experiments.tournament.caller.Caller`).
         pairs: how many pairs of games to play.
         seed: the match's seed, 0 to 2**64 - 1.
         rules: of the games; None for the standard ones.
         batch: how many games are played side by side. It changes speed and memory, not the results.
         block_pairs: a block is handed out when it has so many pairs; earlier, with fewer, if they take long.
         first_pair: the number of the first pair.
-        stop: asked before every step; when it says True, the whole pairs that are finished are handed out and the
-            match ends.
+        stop: asked before every step and between slices; when it says True, the whole pairs that are finished are
+            handed out and the match ends.
         observers: watch the games.
 
     Yields:
@@ -143,7 +145,8 @@ def play_blocks(
         with A in seat 0, then that with A in seat 1.
 
     Raises:
-        AgentError: an agent that returns something other than (B,) integers. An illegal action just loses the game.
+        AgentError: an agent that raises, or returns something other than (B,) integers; it is named, with the match.
+            An illegal action just loses the game.
     """
     check_seed(seed)
     if pairs < 1 or batch < 1 or block_pairs < 1 or first_pair < 0:
@@ -151,12 +154,14 @@ def play_blocks(
             "pairs, batch and block_pairs must be at least 1 and first_pair at least 0, got "
             f"{pairs}, {batch}, {block_pairs}, {first_pair}"
         )
-    for side, agent in enumerate((a, b)):
-        agent.reset(int(combine(np.uint64(seed), _AGENT_STREAMS + side)))  # for those that draw from their own streams
+    for side, agent in enumerate((a, b)):  # for those that draw from their own streams: others from every first pair
+        stream = np.uint64(combine(np.uint64(seed), _AGENT_STREAMS + side))
+        agent.reset(int(combine(stream, first_pair)))
+    callers = Caller(a, (a.name, b.name)), Caller(b, (a.name, b.name))
     env = CribbageVectorEnv(min(batch, 2 * pairs), rules=rules, copy=False)
     for start in range(first_pair, first_pair + pairs, _SEGMENT_PAIRS):
         numbers = np.arange(start, min(start + _SEGMENT_PAIRS, first_pair + pairs))
-        whole = yield from _play_segment(env, a, b, seed, numbers, block_pairs, stop, observers)
+        whole = yield from _play_segment(env, callers, seed, numbers, block_pairs, stop, observers)
         if not whole:
             return
 
@@ -193,8 +198,7 @@ def play_match(
 
 def _play_segment(
     env: CribbageVectorEnv,
-    a: Agent,
-    b: Agent,
+    callers: tuple[Caller, Caller],
     seed: int,
     pairs: NDArray[np.int64],
     block_pairs: int,
@@ -213,6 +217,7 @@ def _play_segment(
     finished = np.zeros(len(games), np.bool_)
     ready = handed_out = 0  # games: the whole pairs at the table's beginning that are finished, and handed out
     next_time = time.monotonic() + _SECONDS_A_BLOCK
+    stopped = False
 
     observations, _ = env.reset(options={"game_seeds": games["seed"]})
     observers = [_WholeDeals(), *observers]
@@ -220,7 +225,7 @@ def _play_segment(
         observer.begin(env, games, 2 * int(pairs[0]))
     actions = np.zeros(env.num_envs, np.int64)
     while True:
-        stopped = stop is not None and stop()
+        stopped = stopped or (stop is not None and stop())
         if ready - handed_out >= 2 * block_pairs or (
             ready > handed_out and (stopped or ready == len(games) or time.monotonic() > next_time)
         ):
@@ -231,9 +236,14 @@ def _play_segment(
             return handed_out == len(games)
 
         keys = decision_keys(seed, 2 * pairs[0] + env.numbers, env.rows[:, DECISIONS])
-        for agent, rows in _rows_to_act(a, b, env.active, env.players, env.numbers):
-            chosen = agent.act(observations["observation"][rows], observations["action_mask"][rows], keys[rows])
-            actions[rows] = _checked_actions(agent, chosen, len(rows))
+        for caller, rows in _rows_to_act(callers, env.active, env.players, env.numbers):
+            chosen = caller.act(observations["observation"][rows], observations["action_mask"][rows], keys[rows], stop)
+            if chosen is None:
+                stopped = True
+                break
+            actions[rows] = chosen
+        if stopped:
+            continue
         for observer in observers:
             observer.before_step(env, actions)
         observations, _, _, _, infos = env.step(actions)
@@ -317,29 +327,19 @@ def _finished_pairs(finished: NDArray[np.bool_], known: int) -> int:
 
 
 def _rows_to_act(
-    a: Agent, b: Agent, active: NDArray[np.bool_], players: NDArray[np.int8], numbers: NDArray[np.int64]
-) -> Iterator[tuple[Agent, NDArray[np.int64]]]:
+    callers: tuple[Caller, Caller], active: NDArray[np.bool_], players: NDArray[np.int8], numbers: NDArray[np.int64]
+) -> Iterator[tuple[Caller, NDArray[np.int64]]]:
     """Each agent with the slots (R,), at least one, in which it is to act."""
-    if a is b:
+    a, b = callers
+    if a.agent is b.agent:
         shares = [(a, active)]
     else:
         a_acts = players == (numbers & 1)  # A has seat 0 in the even games
         shares = [(a, active & a_acts), (b, active & ~a_acts)]
-    for agent, share in shares:
+    for caller, share in shares:
         rows = np.flatnonzero(share)
         if len(rows):
-            yield agent, rows
-
-
-def _checked_actions(agent: Agent, actions: Any, n: int) -> NDArray[np.integer]:
-    """What an agent returned, if it is n integers; whether they are legal is the environment's business."""
-    chosen = np.asarray(actions)
-    if chosen.shape != (n,) or not np.issubdtype(chosen.dtype, np.integer):
-        raise AgentError(
-            f"the agent {agent.name!r}: act must return {n} integers of shape ({n},), got {chosen.dtype} of shape "
-            f"{chosen.shape}"
-        )
-    return chosen
+            yield caller, rows
 
 
 def _seats(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
