@@ -1,14 +1,15 @@
 """Six-card cribbage for two: rules, engine and Gymnasium environments.
 
-Importing the package registers ``Cribbage-v0`` with Gymnasium, for ``gymnasium.make`` and ``gymnasium.make_vec``.
+Importing the package registers ``Cribbage-v0`` and ``CribbageSolo-v0`` with Gymnasium, for ``gymnasium.make`` and
+``gymnasium.make_vec``; ``gymnasium.make("cribbage_env:Cribbage-v0")`` imports it.
 """
-
-import gymnasium as _gym
 
 from cribbage_env.cards import card_text, cards_text, parse_card, parse_cards
 from cribbage_env.env import CribbageEnv
 from cribbage_env.game import Event, Game, IllegalActionError
+from cribbage_env.masks import action_masks
 from cribbage_env.observation import FIELDS, OBSERVATION_SIZE, OBSERVATION_VERSION, field
+from cribbage_env.registration import register_envs
 from cribbage_env.rules import Rules
 from cribbage_env.scoring import HandScore, PlayScore, score_hand, score_play
 from cribbage_env.vector_env import CribbageVectorEnv
@@ -27,18 +28,15 @@ __all__ = [
     "IllegalActionError",
     "PlayScore",
     "Rules",
+    "action_masks",
     "card_text",
     "cards_text",
     "field",
     "parse_card",
     "parse_cards",
+    "register_envs",
     "score_hand",
     "score_play",
 ]
 
-if "Cribbage-v0" not in _gym.registry:
-    _gym.register(
-        id="Cribbage-v0",
-        entry_point="cribbage_env.env:CribbageEnv",
-        vector_entry_point="cribbage_env.vector_env:CribbageVectorEnv",
-    )
+register_envs()

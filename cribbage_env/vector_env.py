@@ -146,7 +146,7 @@ def step_game(
 
 
 @inline_jit
-def _next_game(
+def next_game(
     i: int,
     rows: State,
     base_seeds: NDArray[np.uint64],
@@ -172,7 +172,7 @@ def _next_game(
 
 
 @inline_jit
-def _show_slot(i: int, rows: State, obs: NDArray[np.uint8], masks: NDArray[np.int8], players: NDArray[np.int8]) -> None:
+def show_slot(i: int, rows: State, obs: NDArray[np.uint8], masks: NDArray[np.int8], players: NDArray[np.int8]) -> None:
     """Write slot i's observation, mask and player to act."""
     seat = int(rows[i, PLAYER])
     players[i] = seat
@@ -198,8 +198,8 @@ def reset_batch(
     for i in range(rows.shape[0]):
         if chosen[i]:
             rows[i, PHASE] = OVER
-            _next_game(i, rows, base_seeds, numbers, seeds, queue, queue_next, settings)
-            _show_slot(i, rows, obs, masks, players)
+            next_game(i, rows, base_seeds, numbers, seeds, queue, queue_next, settings)
+            show_slot(i, rows, obs, masks, players)
 
 
 @jit(_nrt=False)
@@ -247,8 +247,8 @@ def step_batch(
             final_numbers[i] = numbers[i]
             final_seeds[i] = seeds[i]
             if autoreset:
-                _next_game(i, rows, base_seeds, numbers, seeds, queue, queue_next, settings)
-        _show_slot(i, rows, obs, masks, players)
+                next_game(i, rows, base_seeds, numbers, seeds, queue, queue_next, settings)
+        show_slot(i, rows, obs, masks, players)
     return ended
 
 
@@ -416,11 +416,15 @@ class CribbageVectorEnv(VectorEnv):
         self._terminated[chosen] = False
         self._rewards[chosen] = 0.0
         self._seat_rewards[chosen] = 0.0
+        self._start(chosen)
+        return self._observations(), self._infos(0)
+
+    def _start(self, chosen: NDArray[np.bool_]) -> None:
+        """Start the next game in the slots that ``chosen`` (N,) says, into the buffers."""
         reset_batch(
             self.rows, self._base_seeds, self.numbers, self.seeds, self._queue, self._queue_next, self._settings,
             chosen, self._obs, self._masks, self.players,
         )  # fmt: skip
-        return self._observations(), self._infos(0)
 
     def _checked_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         """A seed for every slot, None where it is to go on with its stream."""
