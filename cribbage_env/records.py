@@ -31,17 +31,16 @@ from cribbage_env.engine import (
     EVENT_KINDS,
     FIRST_PLAY,
     FORFEIT,
-    GO_EVENT,
     HAND_EVENT,
+    HEELS_EVENT,
     LAID_GO,
-    LAST_EVENT,
     NUM_ACTIONS,
     SCORE,
     WINNER,
     is_legal,
 )
 from cribbage_env.game import Event, Game, IllegalActionError
-from cribbage_env.game_log import EVENT_CARDS, EVENT_DEAL, EVENT_PARTS, GameLog, log_game
+from cribbage_env.game_log import GameLog, log_game
 from cribbage_env.record_format import (
     EVENT_KEYS,
     FORMAT,
@@ -187,39 +186,36 @@ def _deals_of_log(log: GameLog, target: int, first_dealer: int) -> list[Record]:
         for number, deck in enumerate(log.decks.tolist())
     ]
     plays: list[list[str]] = [[] for _ in deals]
-    for number, action, cards, said_go in zip(
+    for number, action, (first, second), said_go in zip(
         log.deals.tolist(), log.actions.tolist(), log.cards.tolist(), log.said_go.tolist(), strict=True
     ):
         if action < FIRST_PLAY:
             discards = deals[number]["discards"]
-            discards["dealer" if discards else "pone"] = _texts(cards)
+            discards["dealer" if discards else "pone"] = f"{_CARD_TEXT[first]} {_CARD_TEXT[second]}"
         else:
-            plays[number].append(_CARD_TEXT[cards[0]])
+            plays[number].append(_CARD_TEXT[first])
             if said_go:
                 plays[number].append(GO)
     for deal, laid in zip(deals, plays, strict=True):
         deal["plays"] = " ".join(laid)
-    for entry in log.events.tolist():
-        deals[entry[EVENT_DEAL]]["events"].append(_event_of_log(entry, target))
+    events: list[list[Record]] = [deal["events"] for deal in deals]
+    for kind, player, points, count, _, raw_0, raw_1, *cards, p0, p1, p2, p3, p4, number in log.events.tolist():
+        event: Record = {"kind": EVENT_KINDS[kind], "player": player}
+        if kind in (HAND_EVENT, CRIB_EVENT):
+            event["cards"] = _texts(cards)
+            event["points"] = points
+            if points:
+                event["breakdown"] = {part: n for part, n in zip(HAND_PARTS, (p0, p1, p2, p3, p4), strict=True) if n}
+        else:
+            event["cards"] = _CARD_TEXT[cards[0]]
+            if kind != HEELS_EVENT:
+                event["count"] = count
+            event["points"] = points
+            if points and kind == CARD_EVENT:
+                event["breakdown"] = {part: n for part, n in zip(PLAY_PARTS, (p0, p1, p2, p3), strict=True) if n}
+        event["scores"] = [raw_0 if raw_0 < target else target, raw_1 if raw_1 < target else target]
+        events[number].append(event)
     return deals
-
-
-def _event_of_log(entry: list[int], target: int) -> Record:
-    kind, player, points, count, _, raw_0, raw_1 = entry[:EVENT_CARDS]
-    event: Record = {"kind": EVENT_KINDS[kind], "player": player}
-    if kind in (HAND_EVENT, CRIB_EVENT):
-        event["cards"] = _texts(entry[EVENT_CARDS:EVENT_PARTS])
-        parts: Sequence[str] = HAND_PARTS
-    else:
-        event["cards"] = _CARD_TEXT[entry[EVENT_CARDS]]
-        parts = PLAY_PARTS
-    if kind in (CARD_EVENT, GO_EVENT, LAST_EVENT):
-        event["count"] = count
-    event["points"] = points
-    if points and kind in (CARD_EVENT, HAND_EVENT, CRIB_EVENT):
-        event["breakdown"] = {part: n for part, n in zip(parts, entry[EVENT_PARTS:EVENT_DEAL], strict=False) if n}
-    event["scores"] = [min(raw_0, target), min(raw_1, target)]
-    return event
 
 
 def _texts(cards: Iterable[int]) -> str:
