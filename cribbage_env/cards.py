@@ -10,6 +10,7 @@ import numpy as np
 RANKS = "A23456789TJQK"
 SUITS = "CDHS"
 NUM_CARDS = 52
+NUM_RANKS = 13
 NO_CARD = 52  # stands for "no card" or "not known" wherever a card is expected
 JACK = 10  # the rank of heels and nobs
 
