@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from agents import make_agent
+from agents.solo_vector_env import CribbageSoloVectorEnv
 from cribbage_env.engine import random_games
 from cribbage_env.scoring import histogram, show_table
 from cribbage_env.streams import MAX_SEED
@@ -58,13 +59,14 @@ TARGETS: dict[str, tuple[int, float]] = {
     "random_games": (1, 80_000),
     "all_hands": (-1, 0.1),
     "single_step": (1, 60_000),
+    "solo_step": (1, 1e6),
     "greedy_match": (1, 3_000),
     "cold_compilation": (-1, 20),
     "warm_start": (-1, 4),
     "tournament_memory": (-1, 1.0),
 }
 
-GROUPS = ("vector", "engine", "single", "match", "start", "memory")
+GROUPS = ("vector", "engine", "single", "solo", "match", "start", "memory")
 
 
 class Sample(NamedTuple):
@@ -123,6 +125,7 @@ def measure(args: argparse.Namespace, figures: dict[str, Any], ratios: dict[str,
         "vector": lambda: measure_vector(args, figures, ratios),
         "engine": lambda: measure_engine(args, figures),
         "single": lambda: measure_single(args, figures),
+        "solo": lambda: measure_solo(args, figures),
         "match": lambda: measure_match(args, figures),
         "start": lambda: measure_start(figures),
         "memory": lambda: measure_memory(args, figures),
@@ -225,8 +228,12 @@ def measure_vector(args: argparse.Namespace, figures: dict[str, Any], ratios: di
 
 
 def vector_step(seed: int, copy: bool) -> Work:
+    """``step`` of the environment with two seats."""
+    return recorded_steps(CribbageVectorEnv(NUM_ENVS, copy=copy), seed)
+
+
+def recorded_steps(env: CribbageVectorEnv, seed: int) -> Work:
     """``step`` alone, with observations, masks and autoreset; the actions of random play are recorded before."""
-    env = CribbageVectorEnv(NUM_ENVS, copy=copy)
     rng = np.random.default_rng(seed)
     observations, _ = env.reset(seed=seed)
     actions: list[NDArray[np.int64]] = []
@@ -339,6 +346,21 @@ def measure_single(args: argparse.Namespace, figures: dict[str, Any]) -> None:
 
     done = rounds({"single_step": work}, args.seconds)
     figures["single_step"] = rate([one["single_step"] for one in done], "decisions")
+
+
+def measure_solo(args: argparse.Namespace, figures: dict[str, Any]) -> None:
+    """CribbageSolo-v0 against greedy: decisions of the learner, the opponent's moves in between included.
+
+    ``vector_step_beside`` is the environment with two seats in the same rounds, where both seats' decisions count.
+    """
+    works = {
+        "solo_step": recorded_steps(CribbageSoloVectorEnv(NUM_ENVS, opponent="greedy", copy=False), args.seed),
+        "solo_step_copy": recorded_steps(CribbageSoloVectorEnv(NUM_ENVS, opponent="greedy"), args.seed),
+        "vector_step_beside": vector_step(args.seed, copy=False),
+    }
+    done = rounds(works, args.seconds)
+    for name in works:
+        figures[name] = rate([one[name] for one in done], "decisions")
 
 
 def measure_match(args: argparse.Namespace, figures: dict[str, Any]) -> None:

@@ -68,6 +68,13 @@ def test_without_open_spiel(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert report["figures"]["vector_step"]["value"] > 0
 
 
+def test_solo_beside_two_seats(capsys: pytest.CaptureFixture[str]) -> None:
+    report = measured(capsys, "--only", "solo")
+    assert set(report["figures"]) == {"solo_step", "solo_step_copy", "vector_step_beside"}
+    assert {figure["unit"] for figure in report["figures"].values()} == {"decisions/s"}
+    assert any(line["figure"] == "solo_step" and line["at_least"] == 1e6 for line in report["targets"])
+
+
 def test_greedy_match_and_memory(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "_MATCH_PAIRS", 20)
     report = measured(capsys, "--only", "match", "memory", "--memory-games", "40")
