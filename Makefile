@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-EXTRAS_DEV := dev,oracle,pettingzoo,sb3,notebooks,dask
+EXTRAS_DEV := dev,oracle,pettingzoo,sb3,notebooks,dask,parquet
 TEST_JOBS ?= 2
 # The Python to build .venv with. Empty: the first of python3.11, python3.12, python3.13, python3 that is 3.11 or newer.
 PYTHON ?=

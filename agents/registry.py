@@ -174,9 +174,15 @@ def _typed_options(
 ) -> dict[str, int | float | bool | str]:
     """The options as the factory's annotations want them."""
     target = factory.target() if hasattr(factory, "target") else factory
+    try:
+        signature = inspect.signature(target, eval_str=True)
+    except (ValueError, TypeError):  # a built-in that does not tell: it has no options
+        signature = inspect.Signature()
+    except Exception as error:  # an annotation that means nothing
+        raise AgentError(f"{spec!r}: the factory's options can't be read: {_one_line(error)}") from error
     parameters = {
         key: parameter
-        for key, parameter in inspect.signature(target, eval_str=True).parameters.items()
+        for key, parameter in signature.parameters.items()
         if key not in taken and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
     typed: dict[str, int | float | bool | str] = {}

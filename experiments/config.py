@@ -98,6 +98,18 @@ class EntrantConfig(Config):
     games: PairedGames | None = Field(None, description="for a slow agent: the most games that a match of it has")
 
 
+def parse_shard(text: str) -> tuple[int, int]:
+    """The numbers i and n of a shard ``i/n``, 1 <= i <= n; ValueError if it is none."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= 10**6):
+        raise ValueError(f"a shard looks like 2/8, the second of eight, got {text!r}")
+    return int(number), int(count)
+
+
+def _shard(text: str) -> str:
+    return "{}/{}".format(*parse_shard(text))
+
+
 def _entrant_from_text(value: Any) -> Any:
     return {"spec": value} if isinstance(value, str) else value
 
@@ -117,6 +129,22 @@ class TournamentConfig(Config):
     batch: int = Field(
         DEFAULT_BATCH, ge=1, le=2**20, description="games played side by side; changes speed and memory, not results"
     )
+    jobs: int = Field(1, ge=1, le=1024, description="processes that play at the same time; changes speed, not results")
+    backend: Literal["local", "dask"] = Field("local", description="where they run: here, or on the workers of Dask")
+    scheduler: str | None = Field(None, min_length=1, description="for backend dask: its scheduler's address")
+    shard: Annotated[str, AfterValidator(_shard)] | None = Field(
+        None, description="i/n plays the i-th of n shares of every match, for `cribbage merge`"
+    )
+    format: Literal["csv", "parquet"] = Field("csv", description="of the games' file; parquet needs pyarrow")
+
+    @model_validator(mode="after")
+    def _scheduler_of_dask(self) -> TournamentConfig:
+        if (self.backend == "dask") != (self.scheduler is not None):
+            raise ValueError(
+                "backend: dask and scheduler: ADDRESS belong together, "
+                f"got backend: {self.backend} and {'no scheduler' if self.scheduler is None else self.scheduler}"
+            )
+        return self
 
     @field_validator("agents")
     @classmethod

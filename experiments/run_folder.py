@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import platform
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
@@ -25,9 +28,62 @@ import cribbage_env
 from experiments.config import MADE_WITH, Config, UserError
 
 TEMPORARY = ".tmp"
+RUNS = Path("runs")
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _locked: dict[tuple[int, int], int] = {}  # folders that this process holds, by device and inode: the open handles
 _PACKAGES = ("numpy", "numba", "gymnasium", "scipy", "torch")
+
+
+def add_output_arguments(
+    parser: argparse.ArgumentParser, what: str, where: str, *, default: str | None = None, resume: bool = False
+) -> None:
+    """Add ``--output`` and ``--overwrite``, and ``--resume`` where a command can go on with what is in the folder.
+
+    Args:
+        parser: of the command.
+        what: goes there, such as "results".
+        where: the default, in words.
+        default: what ``args.output`` is without ``--output``.
+        resume: whether to add ``--resume``.
+    """
+    parser.add_argument("--output", metavar="FOLDER", default=default, help=f"where {what} go (default: {where})")
+    existing = parser.add_mutually_exclusive_group()
+    if resume:
+        existing.add_argument("--resume", action="store_true", help=f"go on with the {what} in the folder")
+    existing.add_argument("--overwrite", action="store_true", help=f"replace {what} that are in the folder already")
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str], path: str = "") -> list[str]:
+    """What differs between two configs, in words, but for the keys (``section.key``) that are free to differ."""
+    found = []
+    for key in {**before, **now}:
+        name = f"{path}{key}"
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += differences(old, new, free, f"{name}.")
+        elif old != new and name not in free:
+            found.append(f"{name} was {old!r}, now {new!r}")
+    return found
+
+
+def new_session(command: Sequence[str], **facts: Any) -> dict[str, Any]:
+    """An entry of ``sessions.json``: what was started, when, and with which versions."""
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"command": " ".join(command), "started": started, **facts, "made_with": made_with()}
+
+
+def read_sessions(path: Path) -> list[dict[str, Any]]:
+    """The entries of a ``sessions.json``; none if there is no such file, or nothing that can be read."""
+    try:
+        return [dict(session) for session in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def write_sessions(path: Path, sessions: Sequence[Mapping[str, Any]]) -> None:
+    """Write a ``sessions.json``."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(list(sessions), indent=2) + "\n", encoding="utf-8")
 
 
 def made_with() -> dict[str, Any]:

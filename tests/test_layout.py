@@ -29,7 +29,7 @@ OWN = {
 }
 ENV_NEEDS = {"numpy", "numba", "gymnasium"}
 IMPORT_NAMES = {"pyyaml": "yaml"}  # where they differ from the distribution's
-EXTRAS = {"pettingzoo", "pyspiel", "nbclient", "nbformat", "dask", "distributed"}
+EXTRAS = {"pettingzoo", "pyspiel", "nbclient", "nbformat", "dask", "distributed", "pyarrow"}
 
 
 def name_of(path: Path) -> str:

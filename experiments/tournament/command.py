@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from experiments.config import TournamentConfig, load_config
+from experiments.config import TournamentConfig, UserError, load_config
+from experiments.run_folder import add_output_arguments
+from experiments.tournament.folder import ResultFolder, result_folder, temporary_journal
+from experiments.tournament.games_file import check_format
 from experiments.tournament.report import report
-from experiments.tournament.results import GamesFile, open_folder, result_folder, write_results
 from experiments.tournament.round_robin import Tournament
+from experiments.tournament.summary import MatchSummary
+
+Show = Callable[[Sequence[MatchSummary], Sequence[Path]], None]
+"""Prints summaries, at least one, and where the results are."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,52 +34,74 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings in place of the file's, such as games=10000",
     )
     parser.add_argument("--seed", type=int, help="of decks and agents, in place of the config's")
-    add_output_arguments(parser, "runs/<name>")
-
-
-def add_output_arguments(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add ``--output`` and ``--overwrite``."""
-    parser.add_argument("--output", metavar="FOLDER", help=f"where results go (default: {default})")
-    parser.add_argument("--overwrite", action="store_true", help="replace results that are in the folder already")
+    parser.add_argument("--jobs", type=int, help="processes that play at the same time; results do not depend on it")
+    parser.add_argument(
+        "--shard", metavar="i/n", help="play the i-th of n shares of every match; `cribbage merge` joins them"
+    )
+    add_output_arguments(parser, "results", "runs/<name>", resume=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Play the tournament of a config."""
     overrides = list(args.overrides)
-    for key in ("seed", "output"):
+    for key in ("seed", "output", "jobs", "shard"):
         if getattr(args, key) is not None:
             overrides.append(f"{key}={json.dumps(getattr(args, key))}")
-    tournament = Tournament(load_config(args.config, TournamentConfig, overrides))
-    paths = play(tournament, result_folder(tournament.config), args.overwrite)
-    if tournament.summaries:
-        print(report(tournament.summaries, tournament.config))
+    config = load_config(args.config, TournamentConfig, overrides)
+
+    def show(summaries: Sequence[MatchSummary], paths: Sequence[Path]) -> None:
+        print(report(summaries, config))
         print_paths(paths)
-    return exit_code(tournament)
+
+    return play(Tournament(config), result_folder(config), show, resume=args.resume, overwrite=args.overwrite)
 
 
-def play(tournament: Tournament, folder: Path | None, overwrite: bool) -> list[Path]:
-    """Play a tournament and write its results to a folder, if one is given; returns the paths.
+def play(
+    tournament: Tournament, path: Path | None, show: Show, *, resume: bool = False, overwrite: bool = False
+) -> int:
+    """Play a tournament, write its results to a folder and show them; returns the exit code.
 
-    However it ends, the games that were finished are written.
+    Args:
+        tournament: to play.
+        path: the folder; None writes nothing.
+        show: what is printed.
+        resume, overwrite: see :class:`ResultFolder`.
+
+    However it ends, what was finished is written and shown; only a second Ctrl-C leaves it to ``--resume``.
 
     Raises:
-        UserError: the folder can't take the results; nothing has been played then.
+        UserError, AgentError: the folder can't take the results or an agent can't be made, and nothing has been played;
+            or something went wrong later.
+        KeyboardInterrupt: Ctrl-C ended it, after a word about what there is.
     """
-    if folder is None:
-        tournament.play()
-        return []
-    open_folder(folder, overwrite)
-    paths = []
+    check_format(tournament.config.format)
+    if path is None:
+        with temporary_journal() as journal:
+            finished = tournament.play(journal)
+            summaries = tournament.summaries(journal)
+            if summaries:
+                show(summaries, [])
+            return 0 if finished else _interrupted(tournament, tournament.played(journal))
+    if not resume:
+        tournament.make_agents()
+    folder = ResultFolder(tournament, path, resume=resume, overwrite=overwrite)
+    folder.begin(sys.argv)
     try:
-        with GamesFile(folder) as games:
-            tournament.play(games.write)
-    finally:
-        if tournament.summaries:
-            paths = write_results(folder, tournament.config, tournament.summaries)
-        else:
-            with contextlib.suppress(OSError):  # there is something else in it
-                folder.rmdir()
-    return paths
+        finished = tournament.play(folder.journal)
+    except KeyboardInterrupt:
+        if folder.journal.games:
+            _interrupted(tournament, tournament.played(folder.journal), path)
+        folder.remove()
+        _interrupted(tournament, 0)
+    except BaseException:
+        with suppress(UserError):  # a full disk, perhaps: what went wrong first is to be told
+            folder.end()
+        raise
+    played = tournament.played(folder.journal)
+    summaries, paths = folder.end()
+    if summaries:
+        show(summaries, paths)
+    return 0 if finished else _interrupted(tournament, played, path if played else None)
 
 
 def print_paths(paths: Sequence[Path]) -> None:
@@ -82,10 +110,10 @@ def print_paths(paths: Sequence[Path]) -> None:
         print("\nwritten: " + "\n         ".join(str(path) for path in paths))
 
 
-def exit_code(tournament: Tournament) -> int:
-    """0, or the interrupt passed on, with a word about what there is, if Ctrl-C ended the tournament."""
-    if tournament.finished:
-        return 0
-    played = sum(summary.games for summary in tournament.summaries)
-    print(f"\n{played:,} of {sum(tournament.games):,} games were finished", file=sys.stderr, end="")
+def _interrupted(tournament: Tournament, games: int, kept: Path | None = None) -> int:
+    """Pass Ctrl-C on, with a word about what there is."""
+    line = f"\n{games:,} of {tournament.games:,} games were finished"
+    if kept is not None:
+        line += f" and are kept in {kept}; the same command with --resume goes on"
+    print(line, file=sys.stderr, end="")
     raise KeyboardInterrupt

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
-from experiments.config import TournamentConfig, parse_config
-from experiments.tournament.command import add_output_arguments, exit_code, play, print_paths
+from experiments.config import TournamentConfig, UserError, parse_config
+from experiments.run_folder import add_output_arguments
+from experiments.tournament.command import play, print_paths
+from experiments.tournament.folder import result_folder
 from experiments.tournament.report import report
-from experiments.tournament.results import result_folder, summary_row
+from experiments.tournament.results import summary_row
 from experiments.tournament.round_robin import Tournament
+from experiments.tournament.summary import MatchSummary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch", type=int, default=defaults["batch"], help="games side by side (default: %(default)s)"
     )
+    parser.add_argument(
+        "--jobs", type=int, default=defaults["jobs"], help="processes that play at the same time (default: %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures of summary.csv as JSON, and no table")
-    add_output_arguments(parser, "none are written")
+    add_output_arguments(parser, "results", "none are written", resume=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,20 +52,23 @@ def run(args: argparse.Namespace) -> int:
             "modules": args.module,
             "output": args.output,
             "batch": args.batch,
+            "jobs": args.jobs,
         },
         TournamentConfig,
         "cribbage evaluate",
     )
-    tournament = Tournament(config)
-    folder = None if args.output is None else result_folder(config)
-    paths = play(tournament, folder, args.overwrite)
-    for summary in tournament.summaries:
+    if args.resume and args.output is None:
+        raise UserError("--resume goes on with the results in a folder: name it with --output")
+
+    def show(summaries: Sequence[MatchSummary], paths: Sequence[Path]) -> None:
         if args.json:
-            print(_json(summary_row(1, summary)))
+            print(_json(summary_row(1, summaries[0])))
         else:
-            print(report([summary], config))
+            print(report(summaries, config))
             print_paths(paths)
-    return exit_code(tournament)
+
+    folder = None if args.output is None else result_folder(config)
+    return play(Tournament(config), folder, show, resume=args.resume, overwrite=args.overwrite)
 
 
 def _json(row: dict[str, str | int | float]) -> str:

@@ -6,19 +6,30 @@ comes out the same whoever else takes part (and in ``cribbage evaluate`` with th
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from itertools import combinations
+import queue
+from collections.abc import Callable, Iterator, Sequence
 
-from tqdm import tqdm
+import numpy as np
+from numpy.typing import NDArray
 
 from agents import Agent, load_modules, make_agent
 from experiments.config import EntrantConfig, TournamentConfig, UserError
 from experiments.run_folder import StopRequest
-from experiments.tournament.match import Games, play_match
+from experiments.tournament.journal import Journal
+from experiments.tournament.match import GAME_DTYPE, Games
+from experiments.tournament.plan import Block, Coverage, Match, Schedule, entrant_names, matches_of
+from experiments.tournament.pools import Future, Pool, WorkerDiedError, open_pool
+from experiments.tournament.progress import Progress
 from experiments.tournament.summary import MatchSummary
+from experiments.tournament.worker import Played, Players
 
-OnBlock = Callable[[int, tuple[str, str], Games], object]
+StopRule = Callable[[NDArray[np.int8]], int | None]
+"""Ends a match early: given how many games A won in each of the match's first pairs, (P,) in order, it says after how
+many of these pairs the match is over, or None if it goes on. What it says must not change when pairs are added."""
+
+_SUMMARY_PAIRS = 4096  # taken into a summary at once, the same whatever blocks they were played in
+_AHEAD = 1  # blocks given to a pool that wait for a worker
+_DEATHS = 3  # of each worker, with no block finished in between, until the tournament is given up
 
 
 def make_entrants(entrants: Sequence[EntrantConfig]) -> list[Agent]:
@@ -28,91 +39,224 @@ def make_entrants(entrants: Sequence[EntrantConfig]) -> list[Agent]:
         UserError: two given names are the same.
         AgentError: a spec that names no agent.
     """
-    given = [entrant.name for entrant in entrants if entrant.name is not None]
-    for name in given:
-        if given.count(name) > 1:
-            raise UserError(f"agents: the name {name!r} is given to more than one; names tell the results apart")
-    taken = set(given)
     agents = []
-    for entrant in entrants:
+    for entrant, name in zip(entrants, entrant_names(entrants), strict=True):
         agent = make_agent(entrant.spec)
-        agent.name = entrant.name or _free_name(entrant.spec, taken)
-        taken.add(agent.name)
+        agent.name = name
         agents.append(agent)
     return agents
 
 
-def _free_name(spec: str, taken: set[str]) -> str:
-    name, number = spec, 2
-    while name in taken:
-        name, number = f"{spec}-{number}", number + 1
-    return name
-
-
 class Tournament:
-    """The round robin of a config.
+    """The round robin of a config, played into a journal.
 
     Args:
         config: what to play; its ``output`` and ``name`` don't matter here.
+        stop_rule: ends matches early; None plays all pairs.
 
     Raises:
-        UserError, AgentError: agents that can't be made. Nothing has been played then.
+        UserError: two agents of the same name, or a shard without games.
     """
 
-    def __init__(self, config: TournamentConfig) -> None:
-        load_modules(config.modules)
+    def __init__(self, config: TournamentConfig, stop_rule: StopRule | None = None) -> None:
         self.config = config
-        self.agents = make_entrants(config.agents)
-        self.matches = list(combinations(self.agents, 2))
-        self.games = [
-            min([config.games, *(entrant.games for entrant in pair if entrant.games is not None)])
-            for pair in combinations(config.agents, 2)
-        ]
-        """How many games each match has: the config's, or what one of its agents is limited to."""
-        self.summaries: list[MatchSummary] = []
-        """Of the matches played so far, in order; the last one may have been broken off."""
+        self.matches = matches_of(config)
+        self.agents: list[Agent] = []
+        """In the config's order, once they are made."""
+        self._stop_rule = stop_rule
+        self._by_number = {match.number: match for match in self.matches}
+        self._needed = {match.number: match.pairs for match in self.matches}  # fewer if the match is stopped early
+        self._outcomes = {match.number: np.zeros(0, np.int8) for match in self.matches}  # what the stop rule has seen
+
+    def make_agents(self) -> None:
+        """Make the agents, if they are not made yet.
+
+        Raises:
+            AgentError: one that can't be made.
+        """
+        if not self.agents:
+            load_modules(self.config.modules)
+            self.agents = make_entrants(self.config.agents)
 
     @property
-    def finished(self) -> bool:
-        """Whether all games have been played."""
-        return sum(summary.games for summary in self.summaries) == sum(self.games)
+    def games(self) -> int:
+        """How many games the tournament has, as far as is known."""
+        return 2 * sum(self._needed.values())
 
-    def play(self, on_block: OnBlock | None = None) -> None:
-        """Play all matches, with a progress bar if standard error is a terminal.
+    def played(self, journal: Journal) -> int:
+        """How many of its games are in a journal, those behind a gap included."""
+        return self.games - 2 * sum(
+            pairs
+            for match in self.matches
+            for _, pairs in _coverage(journal, match).missing(match.first, self._needed[match.number])
+        )
 
-        Ctrl-C ends it after the step under way, with :attr:`finished` False and the whole pairs that were finished in
-        :attr:`summaries`.
+    def play(self, journal: Journal) -> bool:
+        """Play what a journal lacks, with progress on standard error; returns whether the tournament is finished.
+
+        Ctrl-C, the first one, has the blocks under way end early, and what was finished of them is noted.
+
+        Raises:
+            AgentError: an agent that can't be made, or broke its contract.
+            UserError: the journal can't be written, or workers keep dying.
+            KeyboardInterrupt: the second Ctrl-C.
+        """
+        for match in self.matches:
+            self._apply_stop_rule(journal, match)
+        if self.finished(journal):
+            return True
+        self.make_agents()
+        schedule = Schedule(self.matches, journal.coverage, self.config.batch)
+        for match in self.matches:
+            schedule.cut(match.number, match.first + self._needed[match.number])
+        with StopRequest() as stop, Progress(self.games, self.played(journal)) as progress:
+
+            def note(played: Played) -> None:
+                match = self._by_number[played.block.match]
+                journal.append(*played)
+                progress.add(len(played.games), " – ".join(match.names))
+                self._apply_stop_rule(journal, match)
+                schedule.cut(match.number, match.first + self._needed[match.number])
+                progress.shorten(self.games)
+
+            if self.config.jobs == 1 and self.config.backend == "local":
+                self._play_here(schedule, stop, progress, note)
+            else:
+                with open_pool(self.config) as pool:
+                    _play_in(pool, schedule, stop, progress, note)
+        return self.finished(journal)
+
+    def _play_here(
+        self, schedule: Schedule, stop: StopRequest, progress: Progress, note: Callable[[Played], None]
+    ) -> None:
+        players = Players(self.config, agents=dict(enumerate(self.agents)))
+
+        def asked() -> bool:
+            progress.tick()
+            return stop.asked
+
+        while not stop.asked and (block := schedule.next()) is not None:
+            seconds = 0.0
+            for played in players.play(block, asked):
+                note(played)
+                seconds += played.seconds
+                if self._needed[block.match] < self._by_number[block.match].pairs:
+                    break  # the stop rule has ended the match
+            schedule.played(block, seconds)
+
+    def finished(self, journal: Journal) -> bool:
+        """Whether a journal has all games."""
+        return all(self.whole_pairs(journal, match) == self._needed[match.number] for match in self.matches)
+
+    def whole_pairs(self, journal: Journal, match: Match) -> int:
+        """How many pairs of a match there are without a gap: its result so far.
+
+        What lies behind a gap is no part of it: blocks that are finished early have rather short games.
+        """
+        return min(_coverage(journal, match).whole(match.first), self._needed[match.number])
+
+    def results(self, journal: Journal, match: Match) -> Iterator[Games]:
+        """The games of a match without a gap, in order, in pieces that don't depend on how they were played."""
+        left = np.zeros(0, GAME_DTYPE)
+        for games in journal.read(match.number, match.first, match.first + self.whole_pairs(journal, match)):
+            left = np.concatenate([left, games]) if len(left) else games
+            whole = len(left) - len(left) % (2 * _SUMMARY_PAIRS)
+            for start in range(0, whole, 2 * _SUMMARY_PAIRS):
+                yield left[start : start + 2 * _SUMMARY_PAIRS]
+            left = left[whole:]
+        if len(left):
+            yield left
+
+    def summary(
+        self, journal: Journal, match: Match, on_games: Callable[[Games], object] | None = None
+    ) -> MatchSummary:
+        """The summary of a match's results.
 
         Args:
-            on_block: called with the number of the match (1, 2, ...), the names of A and B, and a block of games.
+            journal: with the match's games.
+            match: of the tournament.
+            on_games: called with the games that are summed up.
         """
-        config = self.config
-        with StopRequest() as stop, tqdm(total=sum(self.games), unit=" games", disable=not sys.stderr.isatty()) as bar:
-            for number, ((a, b), match_games) in enumerate(zip(self.matches, self.games, strict=True), 1):
-                summary = MatchSummary((a.name, b.name))
-                bar.set_description(f"{a.name} – {b.name}")
+        summary = MatchSummary(match.names)
+        for games in self.results(journal, match):
+            summary.add(games)
+            if on_games is not None:
+                on_games(games)
+        summary.seconds = journal.seconds(match.number)
+        return summary
 
-                def note(games: Games, number: int = number, summary: MatchSummary = summary) -> None:
-                    if on_block is not None:
-                        on_block(number, summary.names, games)
-                    bar.update(len(games))
+    def summaries(self, journal: Journal) -> list[MatchSummary]:
+        """The summaries of all matches that have begun, in order."""
+        return [self.summary(journal, match) for match in self.matches if self.whole_pairs(journal, match)]
 
-                try:
-                    play_match(
-                        a,
-                        b,
-                        match_games // 2,
-                        config.seed,
-                        rules=config.rules.rules(),
-                        batch=config.batch,
-                        stop=lambda: stop.asked,
-                        on_block=note,
-                        into=summary,
-                    )
-                except KeyboardInterrupt:  # the second Ctrl-C
-                    stop.asked = True
-                finally:
-                    if summary.pairs:
-                        self.summaries.append(summary)
-                if stop.asked:
-                    return
+    def _apply_stop_rule(self, journal: Journal, match: Match) -> None:
+        """Ask the rule, if there is one, after how many pairs a match is over."""
+        if self._stop_rule is None or self._needed[match.number] < match.pairs:
+            return
+        outcomes = self._outcomes[match.number]
+        new = journal.read(match.number, match.first + len(outcomes), match.first + self.whole_pairs(journal, match))
+        outcomes = np.concatenate([outcomes, *((games["winner"].reshape(-1, 2) == 0).sum(1, np.int8) for games in new)])
+        self._outcomes[match.number] = outcomes
+        end = self._stop_rule(outcomes) if len(outcomes) else None
+        if end is not None:
+            if not 0 < end <= len(outcomes):
+                raise ValueError(f"a stop rule must end a match after 1 to {len(outcomes)} pairs, got {end}")
+            self._needed[match.number] = end
+
+
+def _coverage(journal: Journal, match: Match) -> Coverage:
+    return journal.coverage.get(match.number, Coverage())
+
+
+def _play_in(
+    pool: Pool, schedule: Schedule, stop: StopRequest, progress: Progress, note: Callable[[Played], None]
+) -> None:
+    """Have everything played by a pool. Whatever goes wrong, what others have finished is noted before it is raised."""
+    done: queue.SimpleQueue[Future] = queue.SimpleQueue()
+    under_way: dict[Future, Block] = {}
+    problem: Exception | None = None
+    told = False  # whether the pool was asked to stop
+    deaths = 0
+    while True:
+        ending = stop.asked or problem is not None
+        at_once = pool.at_once()
+        while not ending and len(under_way) < at_once + _AHEAD:
+            block = schedule.next(at_once)
+            if block is None:
+                break
+            future = pool.submit(block)
+            under_way[future] = block
+            future.add_done_callback(done.put)
+        if not under_way:
+            break
+        if ending and not told:
+            pool.ask_to_stop()
+            told = True
+        try:
+            future = done.get(timeout=0.2)
+        except queue.Empty:
+            progress.tick()
+            continue
+        block = under_way.pop(future)
+        try:
+            played = pool.result(future)
+            if played is not None:
+                note(played)
+                schedule.played(played.block, played.seconds)
+            pairs = 0 if played is None else played.block.pairs
+            if pairs < block.pairs and not ending:
+                schedule.put_back(Block(block.match, block.first + pairs, block.pairs - pairs))
+            deaths = 0
+        except WorkerDiedError:
+            schedule.put_back(block)
+            deaths += 1
+            progress.say("a worker process has died; its block is played again")
+            if deaths > _DEATHS * (at_once + _AHEAD):
+                problem = problem or UserError(
+                    "worker processes keep dying (killed by the system, for want of memory?); fewer jobs or a smaller "
+                    "batch may help, and the same command with --resume goes on"
+                )
+        except Exception as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,15 +19,17 @@ import yaml
 from agents import AgentError, make_agent
 from experiments.cli import main
 from experiments.config import EntrantConfig, TournamentConfig, UserError, load_config
-from experiments.tournament import results
+from experiments.tournament.games_file import GAME_COLUMNS
+from experiments.tournament.journal import Journal
 from experiments.tournament.match import play_blocks
 from experiments.tournament.picture import draw_win_rates
+from experiments.tournament.plan import Block
 from experiments.tournament.report import table
-from experiments.tournament.results import GamesFile
 from experiments.tournament.round_robin import make_entrants
 from experiments.tournament.summary import MatchSummary
 
-RESULTS = {"games.csv", "summary.csv", "config.yaml", "win_rates.png"}
+RESULTS = {"games.csv", "summary.csv", "config.yaml", "win_rates.png", "sessions.json"}
+UNFINISHED = RESULTS | {"games.journal"}
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_tournament_writes_its_results_and_prints_the_tables(
     assert {path.name for path in folder.iterdir()} == RESULTS
 
     games = rows_of(folder / "games.csv")
-    assert list(games[0]) == list(results.GAME_COLUMNS)
+    assert list(games[0]) == list(GAME_COLUMNS)
     assert len(games) == 3 * 60
     assert [row["match"] for row in games] == [str(match) for match in (1, 2, 3) for _ in range(60)]
     assert [row["pair"] for row in games[:60]] == [str(pair) for pair in range(30) for _ in range(2)]
@@ -114,7 +116,7 @@ def test_tournament_writes_its_results_and_prints_the_tables(
         "the, other",
         "[",
         "±",
-        *(f"runs/small/{n}" for n in RESULTS),
+        *(f"runs/small/{n}" for n in RESULTS - {"sessions.json"}),
     ):
         assert text in printed
 
@@ -206,7 +208,26 @@ class Own(Agent):
         policy = self.policy(observations, masks)
         return policy[:, 0] if self.mode == "floats" else policy.argmax(axis=1)
 
+class Policy(Agent):
+    def __init__(self, mode: str):
+        super().__init__("policy")
+        self.mode = mode
+
+    def policy(self, observations, masks):
+        policy = masks / masks.sum(axis=1, keepdims=True)
+        if self.mode == "nan":
+            policy[0] = np.nan
+        if self.mode == "negative":
+            policy[-1] -= 0.1
+        return {"shape": policy[:, :5], "list": None}.get(self.mode, policy)
+
+def broken():
+    return {}["no such table"]
+
 register_agent("own", Own)
+register_agent("policy", Policy)
+register_agent("none", dict)
+register_agent("broken", broken)
 """
 
 
@@ -236,17 +257,45 @@ def test_forfeits_are_counted_and_shown(own_agent: Path, capsys: pytest.CaptureF
 
 def test_an_agent_that_breaks_the_contract_is_named(own_agent: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["evaluate", "own:mode=floats", "random", "--module", "own_agent.py", "--games", "4", "--output", "out"]
-    assert "'own:mode=floats': act must return" in error_of(capsys, *argv)
+    said = error_of(capsys, *argv)
+    assert "'own:mode=floats': act must return" in said
+    assert "in the match own:mode=floats – random" in said
     assert not Path("out").exists()
 
 
-def test_what_was_finished_before_an_agent_fails_is_kept(own_agent: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "says"),
+    [
+        ("nan", "probabilities must be finite, not negative and not all zero, got [nan, "),
+        ("negative", "probabilities must be finite, not negative and not all zero, got ["),
+        ("shape", "policy must return probabilities of shape ("),
+        ("list", "policy must return probabilities of shape ("),
+    ],
+)
+def test_an_agent_with_no_probabilities_is_named(
+    own_agent: Path, capsys: pytest.CaptureFixture[str], mode: str, says: str
+) -> None:
+    argv = ["evaluate", f"policy:mode={mode}", "random", "--module", "own_agent.py", "--games", "4"]
+    said = error_of(capsys, *argv)
+    assert f"the agent 'policy:mode={mode}' failed in the match policy:mode={mode} – random: {says}" in said
+
+
+def test_a_factory_that_makes_no_agent_is_named(own_agent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["--module", "own_agent.py", "--games", "4"]
+    said = error_of(capsys, "evaluate", "none", "random", *argv)
+    assert "'none': the factory registered as 'none' must return an agents.Agent, got dict" in said
+    said = error_of(capsys, "evaluate", "broken", "random", *argv)
+    assert "'broken': the agent can't be made: KeyError: 'no such table'" in said
+
+
+def test_what_was_finished_before_an_agent_fails_is_kept(own_agent: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("own.yaml").write_text(
         "agents: [greedy, random, 'own:mode=raise']\nmodules: [own_agent.py]\ngames: 20\noutput: out\n"
     )
-    with pytest.raises(RuntimeError, match="a bug of the user's"):
-        main(["tournament", "own.yaml"])
-    assert {path.name for path in Path("out").iterdir()} == RESULTS
+    said = error_of(capsys, "tournament", "own.yaml")
+    assert "'own:mode=raise' failed in the match greedy – own:mode=raise: RuntimeError: a bug of the user's" in said
+    assert "(own_agent.py, line 14)" in said
+    assert {path.name for path in Path("out").iterdir()} == UNFINISHED
     assert len(rows_of(Path("out/games.csv"))) == 20
     assert len(rows_of(Path("out/summary.csv"))) == 1
 
@@ -282,6 +331,16 @@ def test_what_was_finished_before_an_agent_fails_is_kept(own_agent: Path) -> Non
         (["--output", "small.yaml/below"], "can't write to the output folder"),
         (["--output", "."], "no results of a tournament"),
         (["--output", ".", "--overwrite"], "no results of a tournament"),
+        (["--resume"], "there is no tournament to resume in 'runs/small'"),
+        (["--resume", "--overwrite"], "not allowed with argument"),
+        (["--jobs", "0"], "jobs: must be greater than or equal to 1, got 0"),
+        (["--shard", "0/3"], "shard: a shard looks like 2/8, the second of eight, got '0/3'"),
+        (["--shard", "4/3"], "got '4/3'"),
+        (["--shard", "half"], "got 'half'"),
+        (["--shard", "1/31"], "shard: 1/31 has no games"),
+        (["backend=dask"], "backend: dask and scheduler: ADDRESS belong together"),
+        (["scheduler=localhost:1"], "backend: dask and scheduler: ADDRESS belong together"),
+        (["format=excel"], "format: must be 'csv' or 'parquet', got 'excel'"),
         (["--fast"], "unrecognized arguments: --fast"),
     ],
 )
@@ -319,6 +378,10 @@ def test_results_are_replaced_only_when_asked(config: Path, tmp_path: Path, caps
     assert (folder / "games.csv").read_bytes() == before
     assert main(["tournament", "small.yaml", "games=6", "--overwrite"]) == 0
     assert len(rows_of(folder / "games.csv")) == 18
+
+
+def test_evaluate_resumes_only_in_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "name it with --output" in error_of(capsys, "evaluate", "random", "greedy", "--resume")
 
 
 def test_a_folder_that_another_process_writes_to_is_refused(
@@ -378,14 +441,15 @@ def wait_until_larger(path: Path, size: int, process: subprocess.Popen[str]) -> 
 def test_ctrl_c_keeps_whole_pairs(tmp_path: Path) -> None:
     (tmp_path / "long.yaml").write_text("agents: [greedy, random]\ngames: 1000000\nbatch: 256\noutput: out\n")
     process = start("tournament", "long.yaml", folder=tmp_path)
-    wait_until_larger(tmp_path / "out" / "games.csv.tmp", 1000, process)
+    wait_until_larger(tmp_path / "out" / "games.journal", 2000, process)
     process.send_signal(signal.SIGINT)
     printed, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert "of 1,000,000 games were finished" in errors
+    assert "are kept in out; the same command with --resume goes on" in errors
     out = tmp_path / "out"
-    assert {path.name for path in out.iterdir()} == RESULTS
+    assert {path.name for path in out.iterdir()} == UNFINISHED
     kept = rows_of(out / "games.csv")
     assert 0 < len(kept) < 1_000_000
     assert [row["pair"] for row in kept] == [str(pair) for pair in range(len(kept) // 2) for _ in range(2)]
@@ -399,7 +463,7 @@ def test_ctrl_c_keeps_whole_pairs(tmp_path: Path) -> None:
 def test_a_second_ctrl_c_does_not_wait_for_a_slow_agent(own_agent: Path, tmp_path: Path) -> None:
     argv = ["evaluate", "own:seconds=100", "random", "--module", "own_agent.py", "--output", "out"]
     process = start(*argv, folder=tmp_path)
-    wait_until_larger(tmp_path / "out" / "games.csv.tmp", 0, process)
+    wait_until_larger(tmp_path / "out" / "sessions.json", 0, process)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
@@ -411,34 +475,68 @@ def test_a_second_ctrl_c_does_not_wait_for_a_slow_agent(own_agent: Path, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+SLOW_AGENT = """
+import time
+from agents import register_agent
+from agents.greedy import GreedyAgent
+
+class Slow(GreedyAgent):
+    def act(self, observations, masks, keys=None):
+        time.sleep(0.02 * len(observations))
+        return super().act(observations, masks, keys)
+
+register_agent("slow", Slow)
+"""
+
+
+def test_one_ctrl_c_ends_a_slow_agents_step(tmp_path: Path) -> None:
+    """A step of it takes 40 seconds: it is cut into slices."""
+    (tmp_path / "slow_agent.py").write_text(SLOW_AGENT)
+    argv = ["evaluate", "slow", "slow", "--module", "slow_agent.py", "--batch", "2000", "--output", "out"]
+    process = start(*argv, folder=tmp_path)
+    wait_until_larger(tmp_path / "out" / "sessions.json", 0, process)
+    time.sleep(3)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - asked < 5
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
 class FullDisk:
     """A file that takes half of what is written, then has no room."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Any) -> None:
         self._file = file
+        self._full = False
 
     def write(self, data: bytes) -> int:
-        self._file.write(data[: len(data) // 2])
-        raise OSError(28, "No space left on device")
+        if self._full:
+            raise OSError(28, "No space left on device")
+        self._full = True
+        return int(self._file.write(data[: len(data) // 2]))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 
 
-def test_the_games_file_keeps_whole_blocks_when_the_disk_is_full(tmp_path: Path) -> None:
+def test_the_journal_keeps_whole_blocks_when_the_disk_is_full(tmp_path: Path) -> None:
     blocks = list(play_blocks(make_agent("random"), make_agent("random"), 20, 1, batch=4, block_pairs=10))
     assert len(blocks) == 2
-
-    def write() -> None:
-        with GamesFile(tmp_path) as file:
-            file.write(1, ("a", "b"), blocks[0])
-            file._file = FullDisk(file._file)
-            file.write(1, ("a", "b"), blocks[1])
-
-    with pytest.raises(UserError, match=r"can't write .*games\.csv'?: No space left on device"):
-        write()
-    assert [path.name for path in tmp_path.iterdir()] == ["games.csv"]
-    assert len(rows_of(tmp_path / "games.csv")) == len(blocks[0])
+    first, second = (Block(1, int(games["pair"][0]), len(games) // 2) for games in blocks)
+    journal = Journal.open(tmp_path / "games.journal")
+    journal.append(first, blocks[0], 1.5)
+    journal._file = FullDisk(journal._file)
+    with pytest.raises(UserError, match=r"can't write .*: No space left on device; \d+ games are kept, .* --resume"):
+        journal.append(second, blocks[1], 1.0)
+    assert journal.games == len(blocks[0])
+    journal.close()
+    again = Journal.open(tmp_path / "games.journal")
+    assert again.damaged == 0
+    assert np.concatenate(list(again.read(1, 0, 20))).tobytes() == blocks[0].tobytes()
+    assert again.seconds(1) == 1.5
+    again.close()
 
 
 # Start-up, tables, pictures
