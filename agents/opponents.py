@@ -163,5 +163,5 @@ def _made(one: object) -> Agent:
     if isinstance(one, Agent):
         return one
     if isinstance(one, str):
-        return make_agent(one)
+        return make_agent(str(one))  # numpy.str_ too
     raise AgentError(f"{_EXPECTED}, got {one!r}")
