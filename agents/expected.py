@@ -86,7 +86,9 @@ def _expected_policy(
     observations: Observations,
     masks: Masks,
     policy: NDArray[np.float64],
+    all_values: NDArray[np.float64],
 ) -> None:
+    """Write the policy, (B, 19), and the values of the legal actions to ``all_values``, (B, 19) or without rows."""
     laid = np.empty(10, np.uint8)
     left = np.empty(13, np.int64)
     suits_left = np.empty(4, np.int64)
@@ -109,6 +111,10 @@ def _expected_policy(
                 if masks[i, FIRST_PLAY + slot]:
                     values[FIRST_PLAY + slot] = play_value(observation, int(observation[AT_KEPT + slot]), left, laid)
         best_actions(values, masks[i], policy[i])
+        if i < all_values.shape[0]:
+            for action in range(NUM_ACTIONS):
+                if masks[i, action]:
+                    all_values[i, action] = values[action]
 
 
 @inline_jit
@@ -140,8 +146,24 @@ class ExpectedAgent(Agent):
 
     def policy(self, observations: Observations, masks: Masks) -> NDArray[np.float64]:
         """Equal probabilities for the actions of the greatest value; see :meth:`Agent.policy`."""
-        policy = np.empty((len(observations), NUM_ACTIONS), np.float64)
-        _expected_policy(
-            self._table, self._cribs, np.ascontiguousarray(observations), np.ascontiguousarray(masks), policy
-        )
+        policy, _ = self._judge(observations, masks, explain=False)
         return policy
+
+    def action_values(self, observations: Observations, masks: Masks) -> NDArray[np.float64]:
+        """What each action is worth in points, (B, 19) float64, NaN for illegal ones: the greatest is taken.
+
+        Of a discard it is the mean of the hand plus or minus that of the crib, of a play the points now minus the mean
+        reply. Only differences within a row mean something.
+        """
+        _, values = self._judge(observations, masks, explain=True)
+        return values
+
+    def _judge(
+        self, observations: Observations, masks: Masks, explain: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        policy = np.empty((len(observations), NUM_ACTIONS), np.float64)
+        values = np.full((len(observations) if explain else 0, NUM_ACTIONS), np.nan)
+        _expected_policy(
+            self._table, self._cribs, np.ascontiguousarray(observations), np.ascontiguousarray(masks), policy, values
+        )
+        return policy, values

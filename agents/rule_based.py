@@ -445,6 +445,10 @@ class RuleBasedAgent(Agent):
         _, points = self._judge(observations, masks, explain=True)
         return points
 
+    def action_values(self, observations: Observations, masks: Masks) -> NDArray[np.float64]:
+        """What all rules together think of each action, (B, 19) float64 in points, NaN for illegal actions."""
+        return np.where(masks == 1, self.rule_points(observations, masks).sum(axis=2), np.nan)
+
     def _judge(
         self, observations: Observations, masks: Masks, explain: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

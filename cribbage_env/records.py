@@ -239,6 +239,8 @@ class Step:
     """In words: ``"discard 5H JC"``, ``"play 4H"``, ``"forfeit"``."""
     events: list[Event]
     """What came of it."""
+    said_go: bool = False
+    """Whether the other seat then said go."""
 
 
 def replay(record: Record) -> Game:
@@ -336,12 +338,11 @@ def _deal_steps(game: Game, deal: DealContent) -> Iterator[Step]:
             raise _no_play(deal, place, f"the game is over: seat {game.winner} has won {_score_text(game)}")
         player = game.player
         events = _act(game.play, card, number, place)
-        if deal.gos is not None:
-            recorded, said_go = place in deal.gos, bool(game.state()[LAID_GO + place])
-            if recorded != said_go:
-                go = [card_text(card), f"{card_text(card)} {GO}"]
-                raise RecordDifference("plays", go[recorded], go[said_go], deal=number, where=f"play {place + 1}")
-        yield Step(game, number, player, f"play {card_text(card)}", events)
+        said_go = bool(game.state()[LAID_GO + place])
+        if deal.gos is not None and said_go != (place in deal.gos):
+            go = [card_text(card), f"{card_text(card)} {GO}"]
+            raise RecordDifference("plays", go[not said_go], go[said_go], deal=number, where=f"play {place + 1}")
+        yield Step(game, number, player, f"play {card_text(card)}", events, said_go)
 
 
 def _no_play(deal: DealContent, place: int, why: str) -> RecordError:

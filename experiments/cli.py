@@ -38,6 +38,11 @@ COMMANDS = {
         "play a round robin on duplicate deals from a config file",
         "cribbage tournament configs/tournament/quickstart.yaml games=2000 --seed 1",
     ),
+    "merge": _Command(
+        "experiments.tournament.merge",
+        "join the shards of a tournament to the results of one run",
+        "cribbage merge runs/shard-1 runs/shard-2 --output runs/whole",
+    ),
     "evaluate": _Command(
         "experiments.tournament.evaluate",
         "play two agents against each other on duplicate deals",
@@ -47,6 +52,16 @@ COMMANDS = {
         "experiments.analysis.command",
         "measure what rules, discards and positions are worth",
         "cribbage analyse rules --games 20000 --seed 2",
+    ),
+    "replay": _Command(
+        "experiments.replay",
+        "show a recorded game step by step, or check records against the engine",
+        "cribbage replay runs/quickstart-tournament/games.jsonl.gz --game 3",
+    ),
+    "play": _Command(
+        "experiments.play",
+        "play against an agent in the terminal",
+        "cribbage play expected --seed 1 --record my_games.jsonl",
     ),
     "bench": _Command(
         "experiments.bench",
