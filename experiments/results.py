@@ -56,7 +56,7 @@ def load_games(folder: str | Path) -> pandas.DataFrame:
     )
     for name in NAMES:
         values = [*names, ""] if name == "forfeit" else names
-        table[name] = pandas.Categorical.from_codes(table[name].to_numpy(), values)
+        table[name] = pandas.Categorical.from_codes(table[name].to_numpy(), pandas.Index(values))
     counted = int(load_summary(folder)["games"].sum())
     if len(table) != counted:
         raise UserError(f"{path} is cut short: it has {len(table):,} games, {SUMMARY} counts {counted:,}")
