@@ -149,7 +149,7 @@ def test_the_networks_logits_belong_to_the_actions(example: Any) -> None:
 
 @pytest.mark.slow
 def test_maskable_ppo_beats_greedy(example: Any) -> None:
-    """A minute and a half on one core. 52.7 % after 400,000 decisions, 56.3 % after a million."""
+    """A minute and a half on one core: 54.5 % [54.0, 55.1] of 20,000 games."""
     ppo = example("maskable_ppo")
     model = ppo.train("greedy", steps=600_000, seed=1)
     summary = ppo.evaluate(model, "greedy", games=6_000, seed=2)
