@@ -35,6 +35,7 @@ from cribbage_env.engine import (
     HEELS_EVENT,
     LAID_GO,
     NUM_ACTIONS,
+    PAIRS,
     SCORE,
     WINNER,
     is_legal,
@@ -64,6 +65,7 @@ __all__ = [
     "RecordDifference",
     "RecordError",
     "Step",
+    "actions_of",
     "append_record",
     "check_record",
     "open_for_writing",
@@ -82,6 +84,7 @@ __all__ = [
 MAX_LINE = 2**24
 """Bytes of the longest line that is read: a game has some ten thousand, and at most a few hundred thousand."""
 
+_PAIRS = [(int(first), int(second)) for first, second in PAIRS]
 _CARD_TEXT = [card_text(card) for card in range(NO_CARD)]
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -266,6 +269,28 @@ def replay_steps(record: Record) -> Iterator[Step]:
     return _steps(_game_of(content), content)
 
 
+def actions_of(record: Record) -> list[int]:
+    """The actions of a record in order, 0..18 each, as its cards give them, and the illegal one that ended it, if it
+    is known: what :func:`cribbage_env.game_log.log_game` takes. Whether they are legal is not asked.
+
+    Raises:
+        RecordError: it is no record; or a card was laid that is not among the kept ones.
+    """
+    content = content_of(record)
+    actions: list[int] = []
+    for deal in content.deals:
+        hands = deal.deck[:6], deal.deck[6:12]
+        kept: dict[int, int] = {}  # the action that lays a card
+        for hand, two in zip(hands, deal.discards, strict=False):
+            actions.append(_PAIRS.index((hand.index(two[0]), hand.index(two[1]))))
+            kept |= {card: FIRST_PLAY + slot for slot, card in enumerate(one for one in hand if one not in two)}
+        for place, card in enumerate(deal.plays):
+            if card not in kept:
+                raise _no_play(deal, place, "it is not among the cards kept")
+            actions.append(kept[card])
+    return actions if content.illegal_action is None else [*actions, content.illegal_action]
+
+
 def start_of(record: Record) -> Game:
     """The recorded game before its first action."""
     return _game_of(content_of(record))
@@ -426,11 +451,17 @@ def record_line(record: Record) -> bytes:
 
 
 @contextmanager
-def open_for_writing(path: str | Path, append: bool = False) -> Iterator[IO[bytes]]:
-    """A file for :func:`record_line`'s bytes; gzip if its name ends in ``.gz``: the same lines, the same bytes."""
+def open_for_writing(path: str | Path, append: bool = False, pack: bool | None = None) -> Iterator[IO[bytes]]:
+    """A file for :func:`record_line`'s bytes; with gzip, the same lines give the same bytes.
+
+    Args:
+        path: the file.
+        append: write at its end.
+        pack: whether to compress it; None does so if its name ends in ``.gz``.
+    """
     file = Path(path)
     with file.open("ab" if append else "wb") as raw:
-        if file.suffix != ".gz":
+        if not (file.suffix == ".gz" if pack is None else pack):
             yield raw
             return
         # without the file's name and time, which gzip would note

@@ -136,6 +136,10 @@ class TournamentConfig(Config):
         None, description="i/n plays the i-th of n shares of every match, for `cribbage merge`"
     )
     format: Literal["csv", "parquet"] = Field("csv", description="of the games' file; parquet needs pyarrow")
+    records: bool = Field(
+        False,
+        description="whether to write every game's cards, actions and events (games.jsonl.gz), see docs/records.md",
+    )
 
     @model_validator(mode="after")
     def _scheduler_of_dask(self) -> TournamentConfig:

@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=defaults["jobs"], help="processes that play at the same time (default: %(default)s)"
     )
+    parser.add_argument(
+        "--records", action="store_true", help="write every game's cards, actions and events too (docs/records.md)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures of summary.csv as JSON, and no table")
     add_output_arguments(parser, "results", "none are written", resume=True)
 
@@ -53,12 +56,14 @@ def run(args: argparse.Namespace) -> int:
             "output": args.output,
             "batch": args.batch,
             "jobs": args.jobs,
+            "records": args.records,
         },
         TournamentConfig,
         "cribbage evaluate",
     )
-    if args.resume and args.output is None:
-        raise UserError("--resume goes on with the results in a folder: name it with --output")
+    for flag, what in (("resume", "goes on with the results"), ("records", "writes the games' records")):
+        if getattr(args, flag) and args.output is None:
+            raise UserError(f"--{flag} {what} in a folder: name it with --output")
 
     def show(summaries: Sequence[MatchSummary], paths: Sequence[Path]) -> None:
         if args.json:

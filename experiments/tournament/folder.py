@@ -3,6 +3,7 @@
 * ``config.yaml``: the config that was played, with versions, git commit and digests of checkpoints; the command takes
   it again. It is the same however the tournament was played.
 * ``games.csv`` (or ``games.parquet``), ``summary.csv``, ``win_rates.png``: the results, which follow from the games.
+* ``games.jsonl.gz``: the records of the games, if the config asks for them (:mod:`cribbage_env.records`).
 * ``sessions.json``: each start and resumption: the command, when, how long it took. In it two equal runs differ.
 * ``games.journal``: while games are missing, all that are finished (:mod:`experiments.tournament.journal`).
 """
@@ -28,6 +29,7 @@ from experiments.run_folder import (
     replacing,
     write_sessions,
 )
+from experiments.tournament.game_records import RECORDS, RecordedActions
 from experiments.tournament.games_file import GAMES_FILES, games_file, read_games
 from experiments.tournament.identity import check_goes_on, file_digests, noted_config, read_noted
 from experiments.tournament.journal import Journal
@@ -37,7 +39,7 @@ from experiments.tournament.round_robin import Tournament
 from experiments.tournament.summary import MatchSummary
 
 CONFIG, JOURNAL, SESSIONS = "config.yaml", "games.journal", "sessions.json"
-FILES = (SUMMARY, PICTURE, SESSIONS, CONFIG, JOURNAL, *GAMES_FILES.values())
+FILES = (SUMMARY, PICTURE, RECORDS, SESSIONS, CONFIG, JOURNAL, *GAMES_FILES.values())
 """What a tournament writes; what makes a folder one of a tournament's comes last."""
 
 
@@ -182,8 +184,10 @@ def _open_journal(path: Path, noted: TournamentConfig) -> Journal:
         with replacing(path / JOURNAL) as temporary:  # whole or not at all
             temporary.unlink(missing_ok=True)
             journal = Journal.open(temporary)
-            import_games(path, noted, journal)
-            journal.close()
+            try:
+                import_games(path, noted, journal)
+            finally:
+                journal.close()
     journal = Journal.open(path / JOURNAL)
     if journal.damaged:
         places = f"{journal.damaged} place{'s' if journal.damaged > 1 else ''}"
@@ -192,7 +196,7 @@ def _open_journal(path: Path, noted: TournamentConfig) -> Journal:
 
 
 def import_games(path: Path, noted: TournamentConfig, journal: Journal) -> None:
-    """Take the table of games of a folder, if it has one, into a journal.
+    """Take the table of games of a folder, if it has one, into a journal, and from the records the games' actions.
 
     Args:
         path: the folder.
@@ -200,13 +204,16 @@ def import_games(path: Path, noted: TournamentConfig, journal: Journal) -> None:
         journal: without any of these games.
 
     Raises:
-        UserError: the table is damaged, or another tournament's.
+        UserError: the table or the records are damaged, or another tournament's.
     """
     table = games_file(path)
     if table is None:
         return
     sessions = read_sessions(path / SESSIONS)
     seconds: dict[str, float] = dict(sessions[-1].get("match_seconds", {})) if sessions else {}
-    for number, games in read_games(table, matches_of(noted), noted.seed, noted.rules.target):
+    matches = {match.number: match for match in matches_of(noted)}
+    recorded = RecordedActions(path / RECORDS) if noted.records else None
+    for number, games in read_games(table, list(matches.values()), noted.seed, noted.rules.target):
         block = Block(number, int(games["pair"][0]), len(games) // 2)
-        journal.append(block, games, seconds.pop(str(number), 0.0))
+        actions = b"" if recorded is None else recorded.take(matches[number], games)
+        journal.append(block, games, seconds.pop(str(number), 0.0), actions)

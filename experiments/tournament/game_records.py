@@ -5,18 +5,31 @@ Noting an action costs a store; to tell what came of it, the game is played over
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from cribbage_env.engine import DECISIONS, NUM_ACTIONS
 from cribbage_env.game_log import log_game
-from cribbage_env.records import Record, record_of_log
-from cribbage_env.rules import Rules
+from cribbage_env.records import (
+    Record,
+    RecordError,
+    actions_of,
+    open_for_writing,
+    record_line,
+    record_of_log,
+    scan_records,
+)
 from cribbage_env.vector_env import CribbageVectorEnv
+from experiments.config import TournamentConfig, UserError
+from experiments.tournament.journal import Journal
 from experiments.tournament.match import Games
+from experiments.tournament.plan import Match
 
 RECORDS = "games.jsonl.gz"
 
@@ -73,36 +86,120 @@ def action_ends(games: Games) -> NDArray[np.int64]:
     return np.cumsum(_lengths(games["decisions"], games["forfeit"]))
 
 
-def records_of(
-    games: Games, actions: bytes, rules: Rules, match: int, names: tuple[str, str], match_seed: int
-) -> Iterator[Record]:
+def records_of(games: Games, actions: bytes, match: Match, config: TournamentConfig) -> Iterator[Record]:
     """The records of a match's games.
 
     Args:
         games: (G,) of ``GAME_DTYPE``.
         actions: of these games, as :meth:`ActionLog.take` gives them.
-        rules: of the tournament.
-        match: its number, 1, 2, ...
-        names: of A and B.
-        match_seed: the tournament's.
+        match: of the tournament.
+        config: the tournament's.
 
     Raises:
         ValueError: actions that are not those of the games.
     """
+    rules = config.rules.rules()
     chosen = np.frombuffer(actions, np.int8)
-    ends = action_ends(games)
-    if len(chosen) != (ends[-1] if len(ends) else 0):
-        raise ValueError(f"the games have {ends[-1] if len(ends) else 0} actions, got {len(chosen)}")
+    ends = action_ends(games).tolist()
+    if len(chosen) != (ends[-1] if ends else 0):
+        raise ValueError(f"the games have {ends[-1] if ends else 0} actions, got {len(chosen)}")
     start = 0
-    for pair, seed, a_seat, dealer, end in zip(
-        *(games[column].tolist() for column in ("pair", "seed", "a_seat", "first_dealer")), ends.tolist(), strict=True
-    ):
+    columns = (games[name].tolist() for name in ("pair", "seed", "a_seat", "first_dealer"))
+    for pair, seed, a_seat, dealer, end in zip(*columns, ends, strict=True):
         yield record_of_log(
             log_game(rules, seed, dealer, chosen[start:end]),
             rules=rules,
             seed=seed,
             dealer=dealer,
-            agents=names if a_seat == 0 else names[::-1],
-            match={"seed": match_seed, "number": match, "pair": pair},
+            agents=match.names if a_seat == 0 else match.names[::-1],
+            match={"seed": config.seed, "number": match.number, "pair": pair},
         )
         start = end
+
+
+def write_records(path: Path, journal: Journal, matches: Mapping[Match, int], config: TournamentConfig) -> None:
+    """Write the records of all games, compressed, in order, with a progress bar on a terminal.
+
+    Args:
+        path: the file.
+        journal: with the actions of the games in its notes.
+        matches: in order; how many pairs each has without a gap.
+        config: the tournament's.
+    """
+    total = 2 * sum(matches.values())
+    with (
+        open_for_writing(path, pack=True) as out,
+        tqdm(total=total, unit=" records", leave=False, disable=not sys.stderr.isatty()) as bar,
+    ):
+        for match, pairs in matches.items():
+            for games, actions in journal.read_blocks(match.number, match.first, match.first + pairs):
+                some = slice(*np.searchsorted(games["pair"], (match.first, match.first + pairs)))
+                ends = np.concatenate([[0], action_ends(games)])
+                their_actions = actions[ends[some.start] : ends[some.stop]]
+                for record in records_of(games[some], their_actions, match, config):
+                    out.write(record_line(record))
+                    bar.update()
+
+
+class RecordedActions:
+    """The actions of a tournament's games, read again from its records.
+
+    Args:
+        path: the records.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines = scan_records(path)
+
+    def take(self, match: Match, games: Games) -> bytes:
+        """The actions of the next games in the file, which must be these: as :meth:`ActionLog.take`.
+
+        Raises:
+            UserError: the file can't be read, or has other records; the line is named.
+        """
+        a_seat = games["a_seat"]
+        rows = np.arange(len(games))
+        expected = {
+            "match": [{"number": match.number, "pair": pair} for pair in games["pair"].tolist()],
+            "seed": games["seed"].tolist(),
+            "first_dealer": games["first_dealer"].tolist(),
+            "winner": (games["winner"] ^ a_seat).tolist(),
+            "forfeit": [
+                None if who < 0 else who ^ seat
+                for who, seat in zip(games["forfeit"].tolist(), a_seat.tolist(), strict=True)
+            ],
+            "scores": np.stack([games["scores"][rows, a_seat], games["scores"][rows, 1 - a_seat]], axis=1).tolist(),
+        }
+        lengths = _lengths(games["decisions"], games["forfeit"]).tolist()
+        pieces = []
+        for row, length in enumerate(lengths):
+            number, record, actions = self._next()
+            for key, values in expected.items():
+                found = record.get(key)
+                if key == "match" and isinstance(found, dict):
+                    found = {name: found.get(name) for name in ("number", "pair")}
+                if found != values[row]:
+                    raise self._damaged(number, f"{key} must be {values[row]}, got {found}")
+            if len(actions) != length:
+                raise self._damaged(number, f"the game had {length} actions, got {len(actions)}")
+            pieces.append(np.array(actions, np.int8).tobytes())
+        return b"".join(pieces)
+
+    def _next(self) -> tuple[int, Record, list[int]]:
+        try:
+            number, found = next(self._lines, (0, None))
+        except (OSError, RecordError) as error:
+            raise UserError(f"can't read {str(self._path)!r}: {getattr(error, 'strerror', None) or error}") from None
+        if found is None:
+            raise UserError(f"{self._path} is cut short: there are more games in the table of games beside it")
+        if isinstance(found, RecordError):
+            raise self._damaged(number, str(found))
+        try:
+            actions = actions_of(found)
+        except RecordError as error:
+            raise self._damaged(number, str(error)) from None
+        return number, found, actions
+
+    def _damaged(self, number: int, why: str) -> UserError:
+        return UserError(f"{self._path}, line {number}: {why}; the file is damaged")

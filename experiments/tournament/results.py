@@ -1,4 +1,5 @@
-"""What a tournament writes when it has ended: the table of games, ``summary.csv`` and ``win_rates.png``."""
+"""What a tournament writes when it has ended: the table of games, ``summary.csv``, ``win_rates.png``, and on request
+the records of all games."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 from cribbage_env.engine import PARTS
 from experiments.config import TournamentConfig, UserError
 from experiments.run_folder import replacing
+from experiments.tournament.game_records import RECORDS, write_records
 from experiments.tournament.games_file import GAMES_FILES, games_writer
 from experiments.tournament.journal import Journal
 from experiments.tournament.match import Games
@@ -67,6 +69,7 @@ def write_results(folder: Path, tournament: Tournament, journal: Journal) -> tup
     file_format = tournament.config.format
     table = folder / GAMES_FILES[file_format]
     summaries = []
+    records = []
     try:
         with replacing(table) as temporary:
             writer = games_writer(file_format, temporary)
@@ -85,12 +88,17 @@ def write_results(folder: Path, tournament: Tournament, journal: Journal) -> tup
         with replacing(folder / SUMMARY) as temporary:
             temporary.write_text(_table([summary_row(*one) for one in summaries]), encoding="utf-8")
         _draw(folder / PICTURE, [summary for _, summary in summaries], tournament.config)
+        if tournament.config.records:
+            whole = {match: tournament.whole_pairs(journal, match) for match in tournament.matches}
+            with replacing(folder / RECORDS) as temporary:
+                write_records(temporary, journal, whole, tournament.config)
+            records.append(folder / RECORDS)
     except OSError as error:
         raise UserError(
             f"can't write to {str(folder)!r}: {error.strerror or error}; {journal.games:,} games are kept, and the "
             "same command with --resume goes on"
         ) from None
-    return [summary for _, summary in summaries], [table, folder / SUMMARY, folder / PICTURE]
+    return [summary for _, summary in summaries], [table, *records, folder / SUMMARY, folder / PICTURE]
 
 
 def _table(rows: Sequence[dict[str, str | int | float]]) -> str:

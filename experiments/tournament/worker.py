@@ -17,6 +17,7 @@ import numpy as np
 import cribbage_env
 from agents import Agent, AgentError, load_modules, make_agent
 from experiments.config import TournamentConfig
+from experiments.tournament.game_records import ActionLog
 from experiments.tournament.identity import differing_file, file_digests
 from experiments.tournament.match import Games, play_blocks
 from experiments.tournament.plan import Block, Match, matches_of
@@ -30,7 +31,7 @@ class Played(NamedTuple):
     block: Block
     games: Games  # (2 P,) of GAME_DTYPE
     seconds: float
-    notes: bytes = b""  # what else the journal is to keep of the games
+    notes: bytes = b""  # their actions, if there are to be records
 
 
 class Players:
@@ -59,6 +60,7 @@ class Players:
         match = self._matches[block.match]
         a, b = (self._agent(place, name) for place, name in zip(match.agents, match.names, strict=True))
         config = self._config
+        log = ActionLog() if config.records else None
         began = time.perf_counter()
         first = block.first
         for games in play_blocks(
@@ -70,10 +72,12 @@ class Players:
             batch=config.batch,
             first_pair=block.first,
             stop=stop,
+            observers=() if log is None else (log,),
         ):
             pairs = len(games) // 2
             now = time.perf_counter()
-            yield Played(Block(block.match, first, pairs), games, now - began)
+            notes = b"" if log is None else log.take(games)
+            yield Played(Block(block.match, first, pairs), games, now - began, notes)
             first += pairs
             began = now
 
