@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -574,7 +574,7 @@ def build_tree(cards: int = MAX_CARDS, pack: tuple[int, ...] = FULL_PACK) -> Tre
     tables = hand_tables()
     copies = np.array(pack, np.int64)
 
-    def arrays(nodes: int, num_edges: int, ends: int) -> dict[str, NDArray[np.generic]]:
+    def arrays(nodes: int, num_edges: int, ends: int) -> dict[str, NDArray[Any]]:
         return {
             "mover": np.zeros(nodes, np.int8),
             "held": np.zeros((nodes, 2), np.int8),
