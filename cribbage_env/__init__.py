@@ -6,7 +6,8 @@ Importing the package registers ``Cribbage-v0`` and ``CribbageSolo-v0`` with Gym
 
 from cribbage_env.cards import card_text, cards_text, parse_card, parse_cards
 from cribbage_env.env import CribbageEnv
-from cribbage_env.game import Event, Game, IllegalActionError
+from cribbage_env.events import Event
+from cribbage_env.game import Game, IllegalActionError
 from cribbage_env.masks import action_masks
 from cribbage_env.observation import FIELDS, OBSERVATION_SIZE, OBSERVATION_VERSION, field
 from cribbage_env.registration import register_envs

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cribbage_env import engine
 from cribbage_env.cards import Cards, card_text, cards_text, parse_card, parse_cards
 from cribbage_env.engine import (
     BETWEEN,
@@ -19,8 +17,6 @@ from cribbage_env.engine import (
     DEAL,
     DEALER,
     DISCARD,
-    EVENT_KINDS,
-    EVENT_SIZE,
     FIRST_DEALER,
     FIRST_PLAY,
     FORFEIT,
@@ -51,10 +47,11 @@ from cribbage_env.engine import (
     rule_numbers,
     win_level,
 )
+from cribbage_env.events import Event, new_log, read_events
 from cribbage_env.observation import OBSERVATION_SIZE, write_mask, write_observation
 from cribbage_env.options import check_dealer, check_scores
 from cribbage_env.rules import Rules
-from cribbage_env.scoring import HandScore, PlayScore, score_hand, score_play, show_table
+from cribbage_env.scoring import show_table
 from cribbage_env.streams import check_seed, fresh_seed
 
 PHASE_NAMES = {DISCARD: "discard", PLAY: "play", BETWEEN: "show", OVER: "over"}
@@ -62,32 +59,6 @@ PHASE_NAMES = {DISCARD: "discard", PLAY: "play", BETWEEN: "show", OVER: "over"}
 
 class IllegalActionError(ValueError):
     """An action that the rules do not allow; the message names it and what was legal."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """One thing that scored, or a card laid.
-
-    ``kind`` is ``heels``, ``card``, ``go`` (the last card of a count), ``last`` (the last card of the play), ``hand``
-    or ``crib``; cards, hands and cribs are noted also when they score nothing.
-    """
-
-    kind: str
-    player: int  # the seat that scores
-    points: int
-    count: int  # of the play, after the card; 0 for heels, hand and crib
-    scores: tuple[int, int]  # after the event, at most the target
-    raw_scores: tuple[int, int]  # after the event
-    cards: tuple[int, ...]  # the card laid, the starter (heels), or the four cards of a hand or crib
-    breakdown: HandScore | PlayScore | None  # of a card, hand or crib
-    deal: int  # 0, 1, ...
-
-    def __str__(self) -> str:
-        cards = cards_text(self.cards)
-        count = f" = {self.count}" if self.kind in ("card", "go", "last") else ""
-        return (
-            f"seat {self.player}: {self.kind} {cards}{count}, {self.points} points ({self.scores[0]}-{self.scores[1]})"
-        )
 
 
 class Game:
@@ -126,7 +97,7 @@ class Game:
         self._seed = np.uint64(self.seed)
         self._table = show_table()
         self._row: State = np.zeros(STATE_SIZE, np.int16)
-        self._log: State = np.zeros((1 + MAX_EVENTS, EVENT_SIZE), np.int16)
+        self._log = new_log(MAX_EVENTS)
         self.events: list[Event] = []
         """Everything that happened so far, in order."""
         self.actions: list[int] = []
@@ -321,7 +292,7 @@ class Game:
         before = self._row.copy()
         self._log[0, 0] = 0
         apply(self._table, self._row, number, self._log)
-        new = [self._read_event(self._log[1 + i], before) for i in range(self._log[0, 0])]
+        new = read_events(before, self._log)
         self.events += new
         self.actions.append(number)
         if self._row[PHASE] == BETWEEN:
@@ -367,33 +338,6 @@ class Game:
                 f"play {card_text(one)} is illegal for seat {seat} at a count of {self.count}; legal: {legal}"
             )
         return self.step(action)
-
-    def _read_event(self, entry: State, before: State) -> Event:
-        """An event of the engine's log. ``before`` is the row before the action."""
-        kind_code, player, points, count, card, raw_0, raw_1 = (int(number) for number in entry)
-        kind = EVENT_KINDS[kind_code]
-        cards: tuple[int, ...] = (card,)
-        breakdown: HandScore | PlayScore | None = None
-        if kind_code == engine.CARD_EVENT:
-            begin = LAID_CARDS + int(before[COUNT_BEGIN])
-            breakdown = score_play([*(int(one) for one in before[begin : LAID_CARDS + int(before[LAID])]), card])
-        elif kind_code in (engine.HAND_EVENT, engine.CRIB_EVENT):
-            is_crib = kind_code == engine.CRIB_EVENT
-            at = THROWN if is_crib else KEPT + 4 * player
-            cards = tuple(sorted(self._columns(at, at + 4)))
-            breakdown = score_hand(cards, int(self._row[STARTER]), is_crib)
-        target = self.rules.target
-        return Event(
-            kind=kind,
-            player=player,
-            points=points,
-            count=count,
-            scores=(min(raw_0, target), min(raw_1, target)),
-            raw_scores=(raw_0, raw_1),
-            cards=cards,
-            breakdown=breakdown,
-            deal=int(before[DEAL]),
-        )
 
     def __str__(self) -> str:
         target = self.rules.target

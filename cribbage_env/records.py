@@ -40,7 +40,8 @@ from cribbage_env.engine import (
     WINNER,
     is_legal,
 )
-from cribbage_env.game import Event, Game, IllegalActionError
+from cribbage_env.events import Event
+from cribbage_env.game import Game, IllegalActionError
 from cribbage_env.game_log import GameLog, log_game
 from cribbage_env.record_format import (
     EVENT_KEYS,
@@ -57,6 +58,7 @@ from cribbage_env.record_format import (
     RecordError,
     check_record,
     content_of,
+    short,
 )
 from cribbage_env.rules import Rules
 
@@ -568,7 +570,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         counts = Counter(key for key, _ in pairs)
-        raise ValueError(f"the key {counts.most_common(1)[0][0]!r} comes twice in an object")
+        raise ValueError(f"the key {short(counts.most_common(1)[0][0])!r} comes twice in an object")
     return found
 
 
