@@ -41,6 +41,7 @@ MATCH_KEYS = ("seed", "number", "pair")
 RULES_KEYS = ("target", "skunk", "double_skunk")
 
 _MAX_DEALS = 2 * MAX_TARGET  # more than there can be: every deal whose play ends gives points
+_MOST_SHOWN = 120  # letters of a value
 _PAUSE = re.compile(r"[\s,]+")
 
 
@@ -83,7 +84,12 @@ def _shown(value: object) -> str:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
         text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."
+    return short(text)
+
+
+def short(text: str) -> str:
+    """Text for a message, which is one line and not as long as what somebody may have written into a record."""
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
 
 @dataclass(frozen=True)
@@ -290,7 +296,7 @@ def _mapping(value: object, name: str, keys: Sequence[str] | None = None) -> Rec
         raise RecordError(f"{name}: must be a mapping ({{...}}), got {_shown(value)}")
     for key in value if keys is not None else ():
         if key not in (keys or ()):
-            near = difflib.get_close_matches(str(key), keys or (), n=1)
+            near = difflib.get_close_matches(str(key)[:_MOST_SHOWN], keys or (), n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             there = f"there are {', '.join(keys)}" if keys else "there are none here"
             raise RecordError(f"{name}: unknown key {_shown(key)}; {hint}{there}")
@@ -318,7 +324,7 @@ def _card(value: object, name: str) -> int:
     try:
         return parse_card(cast(str, value))
     except ValueError as error:
-        raise RecordError(f"{name}: {error}") from None
+        raise RecordError(f"{name}: {short(str(error))}") from None
 
 
 def _cards(value: object, name: str, number: int) -> list[int]:
@@ -330,7 +336,7 @@ def _cards(value: object, name: str, number: int) -> list[int]:
     try:
         cards = parse_cards(value)
     except ValueError as error:
-        raise RecordError(f"{name}: {error}") from None
+        raise RecordError(f"{name}: {short(str(error))}") from None
     if len(cards) != number:
         raise RecordError(f"{name}: must be {number} card{'s' if number > 1 else ''}, got {_shown(value)}")
     return cards

@@ -18,12 +18,15 @@ _WORDS = {"thirty_one": "thirty-one"}
 def seat_names(agents: Sequence[str | None] | None) -> tuple[str, str]:
     """What the seats are called: by who sits there, with the seat's number where that tells them apart."""
     first, second = agents if agents is not None else (None, None)
-    names = [
-        str(name).strip() if name and name.strip() else f"seat {seat}" for seat, name in enumerate((first, second))
-    ]
+    names = [_printable(name) or f"seat {seat}" for seat, name in enumerate((first, second))]
     if names[0] == names[1]:
         names = [f"{name} (seat {seat})" for seat, name in enumerate(names)]
     return names[0], names[1]
+
+
+def _printable(name: str | None) -> str:
+    """A name without what a terminal would take for a command."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name or "").strip()
 
 
 class Transcript:

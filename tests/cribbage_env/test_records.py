@@ -6,6 +6,7 @@ import copy
 import gzip
 import json
 import random
+import re
 import tracemalloc
 import warnings
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cribbage_env import Event, Game, Rules, cards_text
+from cribbage_env import Event, Game, Rules, cards_text, record_format
 from cribbage_env import records as records_module
 from cribbage_env.engine import NUM_ACTIONS
 from cribbage_env.game_log import log_game
@@ -25,6 +26,7 @@ from cribbage_env.records import (
     Record,
     RecordDifference,
     RecordError,
+    actions_of,
     append_record,
     check_record,
     parse_record,
@@ -556,6 +558,10 @@ def test_what_is_no_record(record: Record, path: tuple[Any, ...], value: object,
         (b'{"agents": ["\xff", ""]}', "not UTF-8 text: invalid start byte at byte 14"),
         ("[" * 100_000, "not a record: nested too deeply"),
         ('{"seed": ' + "9" * 5000 + "}", "not JSON: Exceeds the limit"),
+        (f'{{"{"k" * 10**6}": 1}}', 'a record: unknown key "kkk'),
+        (f'{{"{"k" * 10**6}": 1, "{"k" * 10**6}": 2}}', "not JSON: the key 'kkk"),
+        (json.dumps({"deals": [{"cards": {"pone": "5" * 10**6}}]}), "deal 1: cards.pone: not a card: '555"),
+        (json.dumps({"deals": [{"cards": {"pone": list(range(52)) * 9**4}}]}), "deal 1: cards.pone: the card AC comes"),
     ],
 )
 def test_lines_that_are_no_record(line: str | bytes, says: str) -> None:
@@ -582,7 +588,7 @@ def test_the_schema_says_the_same(record: Record) -> None:
         validator.validate(good)
     refused = 0
     for path, _ in leaves(record):
-        if "info" in path:
+        if "info" in path or (path[0] == "deals" and path[1] > 0):
             continue
         for value in (None, [], {}, -1, 10**30, "x", 0.5):
             wrong = changed(record, path, value)
@@ -591,7 +597,7 @@ def test_the_schema_says_the_same(record: Record) -> None:
             refused += 1
             with pytest.raises(RecordError):
                 check_record(wrong)
-    assert refused > 500
+    assert refused > 300
 
 
 # --- Files --------------------------------------------------------------------------------------------------------
@@ -736,3 +742,81 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
             tracemalloc.stop()
     assert count == 300
     assert peak < 40 * len(line)
+
+
+# --- The documentation --------------------------------------------------------------------------------------------
+
+
+def blocks_of(language: str) -> list[str]:
+    text = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_documented_record_replays() -> None:
+    (example,) = blocks_of("json")
+    record = parse_record(example)
+    game = replay(record)
+    assert record_of(game, agents=record["agents"]) == record
+
+
+def test_the_documented_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = blocks_of("python")
+    exec(compile(first, "docs/records.md", "exec"), {})
+    exec(compile(second, "docs/records.md", "exec"), {})
+    (theirs,) = read_records("theirs.jsonl")
+    assert replay(theirs).scores == (14, 29)
+
+
+def test_every_field_is_documented() -> None:
+    text = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+    tables = text.partition("## The fields")[2].partition("## From another program")[0]
+    keys = {*record_format.RECORD_KEYS, *record_format.DEAL_KEYS, *record_format.EVENT_KEYS}
+    keys |= {*record_format.MATCH_KEYS, *record_format.RULES_KEYS, *record_format.PLAY_PARTS, *record_format.HAND_PARTS}
+    assert [key for key in sorted(keys) if f"`{key}`" not in tables] == []
+    schema = (ROOT / "docs" / "record.schema.json").read_text(encoding="utf-8")
+    assert [key for key in sorted(keys) if f'"{key}":' not in schema] == []
+
+
+def test_actions_of_a_record(record: Record) -> None:
+    assert actions_of(record) == replay(record).actions
+    first = record["deals"][0]
+    thrown = first["discards"]["pone"].split()[0]
+    with pytest.raises(RecordError, match=rf"^deal 1 play 1: plays: {thrown}: it is not among the cards kept$"):
+        actions_of(changed(record, ("deals", 0, "plays"), [thrown]))
+
+
+# --- Anything at all ----------------------------------------------------------------------------------------------
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8)
+    | st.sampled_from(["5H", "5H JC", "go", "AC 2C 3C 4C 5C 6C", "card", "hand", "\x00", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=7) | st.dictionaries(
+        st.sampled_from([*record_format.RECORD_KEYS, *record_format.DEAL_KEYS, *record_format.EVENT_KEYS, "pone", "x"]),
+        inner, max_size=5,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+FUZZED = record_of(played(12, rules=Rules(31)), agents=("one", "two"))
+PLACES = [path[:end] for path, _ in leaves(FUZZED) for end in range(1, len(path) + 1)]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), json_values), max_size=3), json_values)
+def test_nothing_but_record_errors(changes: list[tuple[tuple[Any, ...], object]], other: Any) -> None:
+    """Whatever a record has where, it is replayed or refused in one line."""
+    fuzzed: Any = FUZZED
+    for path, value in changes:
+        try:
+            fuzzed = changed(fuzzed, path, value)
+        except (LookupError, TypeError):  # an earlier change has removed the place
+            continue
+    for record in (fuzzed, other):
+        for check in (replay, actions_of):
+            message = ""
+            try:
+                check(record)
+            except RecordError as error:
+                message = str(error)
+            assert "\n" not in message
+            assert len(message) < 600
