@@ -184,8 +184,8 @@ def _whole_hand(tables: HandTables, hand: int, holds: int, seat: int, laid: int,
 def _draw_own(source: Dealt, table: _Table, kept: int, key: int, scratch: _Scratch) -> np.uint64:
     """Draw the seat's six cards, ``cards[:6]``, given the hand kept and what the opponent has shown.
 
-    Returns their bits. A draw is taken with the likelihood of the opponent's cards. After many draws that these leave impossible, the two
-    cards thrown are the first ones that fit.
+    Returns their bits. A draw is taken with the likelihood of the opponent's cards. After many draws that these leave
+    impossible, the two cards thrown are the first ones that fit.
     """
     one = np.uint64(1)
     draw = np.uint64(key)
@@ -235,7 +235,7 @@ def _free(used: int, rank: int) -> int:
     """How many cards of a rank are not in ``used``."""
     free = 4
     for suit in range(4):
-        free -= np.int64(used >> np.uint64(4 * rank + suit)) & 1
+        free -= int(np.int64(used >> np.uint64(4 * rank + suit)) & 1)
     return free
 
 
@@ -266,12 +266,12 @@ def _complete(
             rank = scratch.ranks[i]
             draw += one
             pick = below(draw, _free(used, rank))
-            card = 4 * rank
-            while _has(used, card) or pick > 0:
-                pick -= not _has(used, card)
-                card += 1
-            cards[n] = card
-            used |= one << np.uint64(card)
+            shows = 4 * rank
+            while _has(used, shows) or pick > 0:
+                pick -= not _has(used, shows)
+                shows += 1
+            cards[n] = shows
+            used |= one << np.uint64(shows)
             n += 1
     starter = -1
     while starter < 0:
@@ -280,20 +280,20 @@ def _complete(
         if not _has(used, card):
             starter = card
             used |= one << np.uint64(card)
-    card = 51
+    high = 51
     while n < 10:  # what the opponent still holds: tens, which fit any go that it said
-        if not _has(used, card):
-            cards[n] = card
-            used |= one << np.uint64(card)
+        if not _has(used, high):
+            cards[n] = high
+            used |= one << np.uint64(high)
             n += 1
-        card -= 1
-    card = 0
+        high -= 1
+    low = 0
     while n < 12:
-        if not _has(used, card):
-            cards[n] = card
-            used |= one << np.uint64(card)
+        if not _has(used, low):
+            cards[n] = low
+            used |= one << np.uint64(low)
             n += 1
-        card += 1
+        low += 1
 
     own_at = 0 if seat == PONE else 6
     for i in range(6):

@@ -365,8 +365,8 @@ def training_weights(
     """A distribution (H, H) to learn with: one in which every hand that can be dealt has some weight.
 
     A hand that is never kept gets the weight ``share`` of one dealt at random, against the other player's usual hands,
-    and ``share`` squared against those that it never keeps. So what is learned for it is an answer to what is usual, and
-    what is learned for the usual hands is changed by little more than ``share``.
+    and ``share`` squared against those that it never keeps. So what is learned for it is an answer to what is usual,
+    and what is learned for the usual hands is changed by little more than ``share``.
 
     Args:
         weights: (H, H) the joint distribution of kept hands.
