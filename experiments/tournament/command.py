@@ -98,7 +98,11 @@ def play(
             folder.end()
         raise
     played = tournament.played(folder.journal)
-    summaries, paths = folder.end()
+    try:
+        summaries, paths = folder.end()
+    except KeyboardInterrupt:  # the records of many games take minutes
+        _interrupted(tournament, played, path)
+        raise
     if summaries:
         show(summaries, paths)
     return 0 if finished else _interrupted(tournament, played, path if played else None)

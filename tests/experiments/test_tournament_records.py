@@ -6,17 +6,20 @@ import csv
 import gzip
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from agents import make_agent
-from cribbage_env.records import actions_of, read_records, record_line, replay, write_records
+from cribbage_env.records import Record, actions_of, read_records, record_line, replay, write_records
 from experiments.cli import main
 from experiments.config import TournamentConfig
+from experiments.tournament import game_records
 from experiments.tournament.game_records import ActionLog, action_ends, records_of
+from experiments.tournament.journal import Journal
 from experiments.tournament.match import play_blocks
-from experiments.tournament.plan import matches_of
+from experiments.tournament.plan import Block, matches_of
 
 CHEAT = """
 import numpy as np
@@ -111,6 +114,40 @@ def test_the_same_bytes_however_it_was_played(config: str) -> None:
     assert Path("merged/games.jsonl.gz").read_bytes() == whole
     tournament(config, "longer", "games=20")
     assert tournament(config, "longer", "--resume") == whole
+
+
+@pytest.mark.parametrize("where", ["playing", "writing"])
+def test_what_was_interrupted_goes_on(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    whole = tournament(config, "whole")
+    with monkeypatch.context() as patch:
+        if where == "playing":
+            append = Journal.append
+
+            def append_two(journal: Journal, block: Block, *rest: Any) -> None:
+                if block.match == 3:
+                    raise KeyboardInterrupt
+                append(journal, block, *rest)
+
+            patch.setattr(Journal, "append", append_two)
+        else:
+            lines = iter(range(100))
+
+            def line(record: Record) -> bytes:
+                if next(lines) == 99:
+                    raise KeyboardInterrupt
+                return record_line(record)
+
+            patch.setattr(game_records, "record_line", line)
+        assert main(["tournament", config, "--output", "out"]) == 130
+    finished = 120 if where == "playing" else 180
+    assert f"{finished} of 180 games were finished and are kept in out; the same command with --resume" in (
+        capsys.readouterr().err
+    )
+    assert not Path("out/games.jsonl.gz").exists()
+    assert tournament(config, "out", "--resume") == whole
+    assert {path.name for path in Path("out").iterdir()} == {path.name for path in Path("whole").iterdir()}
 
 
 def test_what_was_damaged_is_named_when_a_tournament_goes_on(config: str, capsys: pytest.CaptureFixture[str]) -> None:
