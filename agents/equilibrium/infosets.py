@@ -16,6 +16,7 @@ so that the agent gets just what it would see at the table.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from typing import NamedTuple
 
@@ -426,6 +427,16 @@ def _add_answers(
                 policy[entries[b, slot]] += weight * answers[b, FIRST_PLAY + slot]
 
 
+class _Buffer:
+    """Space for a batch of observations."""
+
+    def __init__(self, rows: int) -> None:
+        self.scratch = _scratch()
+        self.observations = np.zeros((rows, OBSERVATION_SIZE), np.uint8)
+        self.masks = np.zeros((rows, NUM_ACTIONS), np.int8)
+        self.entries = np.zeros((rows, 4), np.int64)
+
+
 class AgentPolicy(NamedTuple):
     """What an agent does in the whole play."""
 
@@ -481,30 +492,34 @@ def agent_policy(
         show_table(), suit_classes()[0], dealt(pone_throws), dealt(dealer_throws), WAYS, _SUIT_ORDERS,
         np.array(rule_numbers(Rules()), np.int64), -1 if starter_rank is None else starter_rank,
     )  # fmt: skip
-    scratch = _scratch()
     node_rows = np.zeros(tree.nodes + 1, np.int64)
     np.cumsum(infoset_counts(tree) * samples, out=node_rows[1:])
     end_rows = tree.end_slots * samples
-    total = int(node_rows[-1] + end_rows[-1])
     result = AgentPolicy(np.zeros(tree.policy_size, np.float32), np.zeros(int(tree.end_slots[-1]), np.float32))
-
+    work = [(begin, end, False) for begin, end in _batches(node_rows, _BATCH)]
+    work += [(begin, end, True) for begin, end in _batches(end_rows, _BATCH)]
     size = max(_BATCH, int(np.diff(node_rows).max(initial=0)), int(np.diff(end_rows).max(initial=0)))
-    observations = np.zeros((size, OBSERVATION_SIZE), np.uint8)
-    masks = np.zeros((size, NUM_ACTIONS), np.int8)
-    entries = np.zeros((size, 4), np.int64)
-    done = 0
-    for rows_up_to, is_end, policy in ((node_rows, False, result.policy), (end_rows, True, result.end_policy)):
-        for begin, end in _batches(rows_up_to, _BATCH):
-            if is_end:
-                rows = _write_ends(
-                    begin, end, tree, tables, table, samples, seed, scratch, observations, masks, entries
-                )
-            else:
-                rows = _write_nodes(
-                    begin, end, tree, tables, HAND_COUNTS, table, samples, seed, scratch, observations, masks, entries
-                )
-            answers = checked_policy(agent, observations[:rows], masks[:rows])
-            _add_answers(answers, entries, rows, 1.0 / samples, policy)
+    buffers = [_Buffer(size), _Buffer(size)]
+
+    def write(number: int) -> int:
+        begin, end, is_end = work[number]
+        to = buffers[number % 2]
+        arguments = (table, samples, seed, to.scratch, to.observations, to.masks, to.entries)
+        if is_end:
+            return int(_write_ends(begin, end, tree, tables, *arguments))
+        return int(_write_nodes(begin, end, tree, tables, HAND_COUNTS, *arguments))
+
+    done, total = 0, int(node_rows[-1] + end_rows[-1])
+    with ThreadPoolExecutor(1) as writer:  # the next batch is written while the agent thinks about this one
+        ahead = writer.submit(write, 0) if work else None
+        for number, (_, _, is_end) in enumerate(work):
+            assert ahead is not None
+            rows = ahead.result()
+            ahead = writer.submit(write, number + 1) if number + 1 < len(work) else None
+            batch = buffers[number % 2]
+            answers = checked_policy(agent, batch.observations[:rows], batch.masks[:rows])
+            policy = result.end_policy if is_end else result.policy
+            _add_answers(answers, batch.entries, rows, 1.0 / samples, policy)
             done += rows
             if progress is not None:
                 progress(done, total)

@@ -85,7 +85,7 @@ class Solver:
                 seat,
                 SOLVE,
                 self.regrets,
-                average=self.total,
+                written=self.total,
                 regret_weight=self._regret_weight,
                 average_weight=average_weight,
             )

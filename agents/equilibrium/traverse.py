@@ -124,7 +124,7 @@ def _walk(
     mode: int,
     policy: Policy,
     end_policy: Policy,
-    average: Policy,
+    written: Policy,
     regret_weight: float,
     average_weight: float,
     root_reach: NDArray[np.float64],
@@ -144,7 +144,8 @@ def _walk(
         traverser, mode: see the module.
         policy: regrets in mode SOLVE, otherwise probabilities.
         end_policy: the probabilities for solo ends (see :attr:`Tree.end_slots`); empty: the best order.
-        average: of the opponent's policy, added to in mode SOLVE.
+        written: in mode SOLVE the opponent's policy is added to it; in mode BEST, unless it is empty, the values of the
+            traverser's choices are written to it. In the layout of a policy.
         regret_weight, average_weight: what new regrets, and the policy added, are multiplied with.
         root_reach: (hands,) the opponent's reach at the root.
         root_values: (hands,) the traverser's values, written.
@@ -195,7 +196,7 @@ def _walk(
                                 _match_regrets(policy, at, options, mixed[depth, hand])
                                 if not collect:
                                     for i in range(options):
-                                        average[at + i] += average_weight * probability * mixed[depth, hand, i]
+                                        written[at + i] += average_weight * probability * mixed[depth, hand, i]
                             else:
                                 for i in range(options):
                                     mixed[depth, hand, i] = policy[at + i]
@@ -289,6 +290,9 @@ def _walk(
                         if mode == BEST:
                             for i in range(1, options):
                                 value = max(value, choices[i])
+                            if len(written) > 0:
+                                for i in range(options):
+                                    written[at + i] = choices[i]
                         else:
                             if mode == SOLVE:
                                 _match_regrets(policy, at, options, probabilities)
@@ -360,7 +364,7 @@ class Walker:
         mode: int,
         policy: Policy,
         end_policy: Policy | None = None,
-        average: Policy | None = None,
+        written: Policy | None = None,
         regret_weight: float = 1.0,
         average_weight: float = 1.0,
     ) -> NDArray[np.float64]:
@@ -370,20 +374,21 @@ class Walker:
             traverser, mode: see the module.
             policy: regrets in mode ``SOLVE`` (changed in place), otherwise the policy of both players.
             end_policy: the probabilities for solo ends in the layout of ``tree.end_slots``; None: played at their best.
-            average: what the opponent's policy is added to in mode ``SOLVE``.
+            written: what the opponent's policy is added to in mode ``SOLVE``; where the values of the traverser's choices
+                are written in mode ``BEST``, in the layout of a policy (None: nowhere).
             regret_weight, average_weight: the weights of what this walk adds.
         """
         hands = len(self.weights)
         none = np.zeros(0, np.float32)
         ends = none if end_policy is None else end_policy
-        mean = none if average is None else average
+        record = none if written is None else written
         task_reach = np.zeros((len(self._tasks), _MOST))
         task_values = np.zeros((len(self._tasks), _MOST))
         values = np.zeros(hands)
 
         def top(collect: bool) -> None:
             _walk(
-                self.tree, hand_tables(), HAND_COUNTS, self.cards, self.weights, 0, traverser, mode, policy, ends, mean,
+                self.tree, hand_tables(), HAND_COUNTS, self.cards, self.weights, 0, traverser, mode, policy, ends, record,
                 regret_weight, average_weight, np.ones(hands), values, self._split, self._task_of, task_reach,
                 task_values, collect,
             )  # fmt: skip
@@ -393,7 +398,7 @@ class Walker:
             own = NUM_HANDS[self.tree.held[root, traverser]]
             _walk(
                 self.tree, hand_tables(), HAND_COUNTS, self.cards, self.weights, root, traverser, mode, policy, ends,
-                mean, regret_weight, average_weight, task_reach[task], task_values[task, :own], -1, self._task_of,
+                record, regret_weight, average_weight, task_reach[task], task_values[task, :own], -1, self._task_of,
                 task_reach, task_values, False,
             )  # fmt: skip
 
