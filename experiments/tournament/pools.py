@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from experiments.tournament.plan import Block
 from experiments.tournament.worker import Played, Setup, play_block
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+_SECONDS_BETWEEN_LOOKS = 0.5  # of a worker for its parent
 _CONNECT_SECONDS = 10
 _SECONDS_BETWEEN_COUNTS = 2.0  # of Dask's workers, which may come and go
 
@@ -82,13 +84,12 @@ def open_pool(config: TournamentConfig) -> Iterator[Pool]:
 
 @dataclass(frozen=True)
 class _AskedHere:
-    """The question of a worker process whether it is to stop: it is when a file is there, or its parent is gone."""
+    """The question of a worker process whether it is to stop: it is when a file is there."""
 
     path: str
-    parent: int
 
     def __call__(self) -> bool:
-        return os.path.exists(self.path) or os.getppid() != self.parent
+        return os.path.exists(self.path)
 
 
 class _LocalPool:
@@ -98,7 +99,7 @@ class _LocalPool:
         self._setup = setup
         self._jobs = jobs
         self._folder = tempfile.TemporaryDirectory(prefix="cribbage-")
-        self._asked = _AskedHere(str(Path(self._folder.name) / "stop"), os.getpid())
+        self._asked = _AskedHere(str(Path(self._folder.name) / "stop"))
         self._executor: Any = None
         self._given: set[Future] = set()  # to the executor that there is now
 
@@ -111,7 +112,10 @@ class _LocalPool:
         with _uninterrupted():
             if self._executor is None:
                 self._executor = ProcessPoolExecutor(
-                    self._jobs, initializer=_begin_worker, env=dict.fromkeys(_ONE_THREAD, "1")
+                    self._jobs,
+                    initializer=_begin_worker,
+                    initargs=(os.getpid(),),
+                    env=dict.fromkeys(_ONE_THREAD, "1"),
                 )
             future: Future = self._executor.submit(play_block, self._setup, block, self._asked)
         self._given.add(future)
@@ -144,9 +148,17 @@ class _LocalPool:
             self._given.clear()
 
 
-def _begin_worker() -> None:
+def _begin_worker(parent: int) -> None:
     """In a new process: Ctrl-C on a terminal reaches all its processes, but only the first one answers it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, killed perhaps: nobody else would."""
+    while os.getppid() == parent:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    os._exit(1)
 
 
 @contextmanager
