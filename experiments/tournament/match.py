@@ -62,6 +62,7 @@ GAME_DTYPE = np.dtype(
         ("decisions", np.int16),
         ("points", np.int16, (2, len(PARTS))),  # of A and B by part, in the deals that `counted` counts
         ("counted", np.int16, (2, len(PARTS))),  # how many deals A and B had that part in, as dealer or as pone
+        ("luck", np.int32),  # what chance gave A, in millionths of a game (experiments.tournament.luck); 0: not noted
     ]
 )
 """One game. ``points / counted`` is what a part of a whole deal is worth on average, over the deals that began with
