@@ -5,6 +5,9 @@ and P(both) - P(none) is the difference of two paired proportions, as in McNemar
 score interval, the counterpart of Wilson's for pairs: it keeps its level with few pairs, and it has a width also when
 every pair is split (identical deterministic agents).
 
+Elo differences are another scale for the same rates: an agent that is d points better wins 1 / (1 + 10^(-d / 400)) of
+the games. Their interval is that of the rate, taken to that scale.
+
 Means and ratios of means (deals a game, points a deal) have the interval of the delta method with Student's t.
 """
 
@@ -45,26 +48,77 @@ def pair_rate(both: int, one: int, none: int, confidence: float = CONFIDENCE) ->
     return Estimate((1 + middle) / 2, (1 + low) / 2, (1 + high) / 2)
 
 
+def pair_score(both: int, one: int, none: int, rate: float = 0.5) -> float:
+    """The statistic of the test that the rate of games is ``rate``: standard normal if it is, positive above it.
+
+    It is that of Tango's interval, so a rate is inside the interval of a confidence exactly if the test does not reject
+    it at 1 - confidence. At 1/2 it is McNemar's: (both - none) / sqrt(both + none). Without any evidence (no pairs, or
+    all of them split at 1/2) it is 0; infinite where the rate, 0 or 1, is impossible.
+    """
+    pairs = both + one + none
+    distance, variance = _score(both, none, pairs, 2 * rate - 1) if pairs else (0.0, 0.0)
+    if distance == 0:
+        return 0.0
+    return distance / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, distance)
+
+
+def elo(rate: float) -> float:
+    """The Elo difference of an agent that wins this rate of the games: 400 log10(rate / (1 - rate)).
+
+    Infinite at 0 and 1, NaN of NaN.
+
+    Raises:
+        ValueError: a number that is no rate.
+    """
+    if rate < 0 or rate > 1:
+        raise ValueError(f"a rate is between 0 and 1, got {rate}")
+    if rate in (0, 1):
+        return math.copysign(math.inf, rate - 0.5)
+    return 400 * math.log10(rate / (1 - rate))
+
+
+def rate_of_elo(difference: float) -> float:
+    """The rate of games that an agent wins which is so many Elo points better."""
+    return 0.5 * (1 + math.tanh(difference * math.log(10) / 800))
+
+
+def elo_difference(both: int, one: int, none: int, confidence: float = CONFIDENCE) -> Estimate:
+    """The Elo difference by which A is better than B, from pairs that A won both games of, one, or none.
+
+    The interval is that of :func:`pair_rate`. Of a match that was won whole the maximum-likelihood difference is
+    infinite; the value is then that of half a game less, so it is finite, and the interval ends at infinity, since no
+    difference is too large for such a match. The same with all lost.
+    """
+    rate = pair_rate(both, one, none, confidence)
+    half_a_game = 1 / (4 * max(1, both + one + none))
+    return Estimate(elo(min(max(rate.value, half_a_game), 1 - half_a_game)), elo(rate.low), elo(rate.high))
+
+
 def _edge_of_interval(both: int, none: int, pairs: int, z: float, inside: float, outside: float) -> float:
     """Where between two values of d the score test begins to reject, by bisection."""
-    if not _rejected(both, none, pairs, z, outside):
+
+    def rejected(d: float) -> bool:
+        distance, variance = _score(both, none, pairs, d)
+        return distance * distance > z * z * variance
+
+    if not rejected(outside):
         return outside
     for _ in range(60):  # down to the spacing of doubles
         middle = (inside + outside) / 2
-        if _rejected(both, none, pairs, z, middle):
+        if rejected(middle):
             outside = middle
         else:
             inside = middle
     return inside
 
 
-def _rejected(both: int, none: int, pairs: int, z: float, d: float) -> bool:
-    """Whether the score test rejects the difference d, with P(none) at its most likely value under d."""
+def _score(both: int, none: int, pairs: int, d: float) -> tuple[float, float]:
+    """How far the pairs are from the difference d, and the variance of that under d, P(none) being at its most likely
+    value under d."""
     linear = (2 * pairs - both + none) * d - both - none
     root = math.sqrt(max(0.0, linear * linear + 8 * pairs * none * d * (1 - d)))
     p_none = (root - linear) / (4 * pairs)
-    variance = max(0.0, pairs * (2 * p_none + d * (1 - d)))
-    return (both - none - pairs * d) ** 2 > z * z * variance
+    return both - none - pairs * d, max(0.0, pairs * (2 * p_none + d * (1 - d)))
 
 
 class PairTotals:
