@@ -87,11 +87,11 @@ def _pair_end(
 
 @inline_jit
 def _order_points(
-    tree: Tree, tables: HandTables, end: int, solo: int, end_policy: Policy, points: NDArray[np.float64]
+    tree: Tree, tables: HandTables, end: int, solo: int, best: bool, end_policy: Policy, points: NDArray[np.float64]
 ) -> None:
     """Write the points (pone's minus dealer's) of a solo end for each hand of two, (91,), in the order that is played.
 
-    That is the best one, or what ``end_policy`` says unless it is empty.
+    That is the ``best`` one, or what ``end_policy`` says.
     """
     table = tree.solo_tables[tree.end_table[end]]
     base = int(tree.end_points[end])
@@ -103,7 +103,7 @@ def _order_points(
         first, second = int(table[hand, 0]), int(table[hand, 1])
         if first == second:
             points[hand] = base + first
-        elif len(end_policy) == 0:
+        elif best:
             points[hand] = base + (max(first, second) if solo == PONE else min(first, second))
         elif possible(seen, tables.packed[2, hand], int(tables.lowest[2, hand]), low):
             points[hand] = base + second + end_policy[at] * (first - second)
@@ -143,7 +143,8 @@ def _walk(
         weights: (H, H), the joint probabilities of pone's and dealer's whole hands.
         traverser, mode: see the module.
         policy: regrets in mode SOLVE, otherwise probabilities.
-        end_policy: the probabilities for solo ends (see :attr:`Tree.end_slots`); empty: the best order.
+        end_policy: the probabilities for solo ends (see :attr:`Tree.end_slots`); empty: the best order. A best response
+            takes the best order whatever they say.
         written: in mode SOLVE the opponent's policy is added to it; in mode BEST, unless it is empty, the values of the
             traverser's choices are written to it. In the layout of a policy.
         regret_weight, average_weight: what new regrets, and the policy added, are multiplied with.
@@ -261,7 +262,8 @@ def _walk(
                 else:
                     solo = kind - 1
                     own = 2 if solo == traverser else 0
-                    _order_points(tree, tables, end, solo, end_policy, order_points)
+                    best = len(end_policy) == 0 or (mode == BEST and solo == traverser)
+                    _order_points(tree, tables, end, solo, best, end_policy, order_points)
                     whole = laid_by_pone if solo == PONE else laid_by_dealer
                     other = laid_by_dealer if solo == PONE else laid_by_pone
                     probability = reach[reach_at[down], 0]
@@ -373,9 +375,10 @@ class Walker:
         Args:
             traverser, mode: see the module.
             policy: regrets in mode ``SOLVE`` (changed in place), otherwise the policy of both players.
-            end_policy: the probabilities for solo ends in the layout of ``tree.end_slots``; None: played at their best.
-            written: what the opponent's policy is added to in mode ``SOLVE``; where the values of the traverser's choices
-                are written in mode ``BEST``, in the layout of a policy (None: nowhere).
+            end_policy: the probabilities for solo ends in the layout of ``tree.end_slots``; None: played at their best,
+                as the traverser does in mode ``BEST`` anyway.
+            written: what the opponent's policy is added to in mode ``SOLVE``; where the values of the traverser's
+                choices are written in mode ``BEST``, in the layout of a policy (None: nowhere).
             regret_weight, average_weight: the weights of what this walk adds.
         """
         hands = len(self.weights)
@@ -388,8 +391,8 @@ class Walker:
 
         def top(collect: bool) -> None:
             _walk(
-                self.tree, hand_tables(), HAND_COUNTS, self.cards, self.weights, 0, traverser, mode, policy, ends, record,
-                regret_weight, average_weight, np.ones(hands), values, self._split, self._task_of, task_reach,
+                self.tree, hand_tables(), HAND_COUNTS, self.cards, self.weights, 0, traverser, mode, policy, ends,
+                record, regret_weight, average_weight, np.ones(hands), values, self._split, self._task_of, task_reach,
                 task_values, collect,
             )  # fmt: skip
 
