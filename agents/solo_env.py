@@ -36,7 +36,7 @@ class CribbageSoloEnv(CribbageEnv):
         opponent: the spec of an agent, an agent, or a mapping of such to weights, of which every game draws one.
         seat: the learner's, 0 or 1; None to draw it from the game's seed.
         rules, reward, episode, skip_forced, scores, dealer: see :class:`cribbage_env.options.EnvOptions`.
-        render_mode: as in :class:`CribbageEnv`.
+        render_mode, render_view: as in :class:`CribbageEnv`; ``"player"`` is the learner's view.
 
     ``scores``, ``dealer``, ``seat`` and ``opponent`` can be given to ``reset(options=...)`` too, for that and all later
     games.
@@ -54,8 +54,9 @@ class CribbageSoloEnv(CribbageEnv):
         scores: Sequence[int] = (0, 0),
         dealer: int | None = None,
         render_mode: str | None = None,
+        render_view: str | int = "player",
     ) -> None:
-        super().__init__(render_mode=render_mode)
+        super().__init__(render_mode=render_mode, render_view=render_view)
         self._solo = CribbageSoloVectorEnv(
             opponent=opponent,
             seat=seat,
@@ -65,6 +66,7 @@ class CribbageSoloEnv(CribbageEnv):
             skip_forced=skip_forced,
             scores=scores,
             dealer=dealer,
+            render_view=render_view,
         )
         self._batch = self._solo
 
@@ -78,7 +80,7 @@ class CribbageSoloEnv(CribbageEnv):
             raise ValueError(f"reset has no option {unknown[0]!r}; there are {', '.join(known)}")
         gym.Env.reset(self, seed=seed)
         self._solo.reset(seed=seed, options=options)
-        self._running = True
+        self._begin()
         return self._observation(), self._info()
 
     def step(self, action: int | np.int64) -> tuple[dict[str, NDArray[Any]], float, bool, bool, dict[str, Any]]:
@@ -89,6 +91,13 @@ class CribbageSoloEnv(CribbageEnv):
         if terminated:
             info["won"] = info["winner"] == info["seat"]
         return observation, reward, terminated, truncated, info
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.seat_names = self._solo._seat_names(0)
+
+    def _viewer(self) -> tuple[int | None, int]:
+        return self._solo._viewer(0)
 
     def _info(self) -> dict[str, Any]:
         batch = self._solo

@@ -185,6 +185,7 @@ class CribbageSoloVectorEnv(CribbageVectorEnv):
         rules, reward, episode, skip_forced, scores, dealer: see :class:`cribbage_env.options.EnvOptions`; ``scores``
             and ``dealer`` are by seat, whoever has it.
         copy: False returns the environment's own buffers, which the next step overwrites.
+        render_mode, render_view: as in :class:`CribbageVectorEnv`; ``"player"`` is the learner's view.
 
     Raises:
         AgentError, ValueError, TypeError: an opponent or an option that cannot be; one line that says what can.
@@ -204,6 +205,7 @@ class CribbageSoloVectorEnv(CribbageVectorEnv):
         dealer: int | None = None,
         copy: bool = True,
         render_mode: str | None = None,
+        render_view: str | int = "player",
     ) -> None:
         super().__init__(
             num_envs,
@@ -215,6 +217,7 @@ class CribbageSoloVectorEnv(CribbageVectorEnv):
             dealer=dealer,
             copy=copy,
             render_mode=render_mode,
+            render_view=render_view,
         )
         n = self.num_envs
         self.seat = checked_seat(seat)
@@ -288,7 +291,7 @@ class CribbageSoloVectorEnv(CribbageVectorEnv):
         return drive(
             mode, self._table, slots, actions, autoreset, self.rows, self._base_seeds, self.numbers, self.seeds,
             self._queue, self._queue_next, self._settings, -1 if self.seat is None else self.seat,
-            self.opponents.bounds, self._no_log, self.seats, self.which, self._scratch, self._seat_rewards,
+            self.opponents.bounds, self._log, self.seats, self.which, self._scratch, self._seat_rewards,
             self._terminated, self._lengths, self._returns, self._final_rows, self._final_obs, self._final_numbers,
             self._final_seeds, self._final_seats, self._final_which, self._final_lengths, self._final_returns,
             self._waiting, self._waiting_which, self._waiting_obs, self._waiting_masks, self._waiting_keys,
@@ -306,6 +309,16 @@ class CribbageSoloVectorEnv(CribbageVectorEnv):
         """(N, 2), by seat, at most the target."""
         scores: NDArray[np.int16] = np.minimum(self.rows[:, SCORE : SCORE + 2], self.rows[:, TARGET, None])
         return scores
+
+    def _viewer(self, slot: int) -> tuple[int | None, int]:
+        learner = int(self.seats[slot])
+        if self.render_view == "player":
+            return learner, learner
+        return (None, learner) if self.render_view == "all" else super()._viewer(slot)
+
+    def _seat_names(self, slot: int) -> Sequence[str]:
+        opponent = self.opponents.agents[self.which[slot]].name
+        return ("learner", opponent) if self.seats[slot] == 0 else (opponent, "learner")
 
     @property
     def ready(self) -> bool:

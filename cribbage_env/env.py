@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cribbage_env.engine import FORFEIT, NUM_ACTIONS, SCORE, TARGET, WINNER
+from cribbage_env.events import Event, new_log, read_events
 from cribbage_env.game import Game
+from cribbage_env.observation import OBSERVATION_SIZE, write_mask, write_observation
+from cribbage_env.render import RENDER_FPS, RENDER_MODES, SEAT_NAMES, check_render, draw
 from cribbage_env.rules import Rules
 from cribbage_env.vector_env import CribbageVectorEnv, observation_space
 
@@ -37,10 +40,13 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
     Args:
         rules, reward, episode, skip_forced, scores, dealer: see :class:`cribbage_env.options.EnvOptions`. ``scores``
             and ``dealer`` can be given to ``reset(options=...)`` too, for that and all later games.
-        render_mode: ``"ansi"`` (text for a spectator, who sees all cards) or None.
+        render_mode: ``"ansi"`` for text, ``"rgb_array"`` for a picture, (640, 1024, 3) uint8 (see
+            :mod:`cribbage_env.render`), or None.
+        render_view: whose knowledge is shown; the rest lies face down. ``"player"`` is the seat to act (at the end the
+            one that acted last), ``"all"`` a spectator who sees all cards, 0 or 1 always this seat.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (Gymnasium's name)
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012 (Gymnasium's name)
 
     def __init__(
         self,
@@ -52,10 +58,16 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         scores: Sequence[int] = (0, 0),
         dealer: int | None = None,
         render_mode: str | None = None,
+        render_view: str | int = "player",
     ) -> None:
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode must be one of {self.metadata['render_modes']} or None, got {render_mode!r}")
+        check_render(render_mode, render_view)
         self.render_mode = render_mode
+        self.render_view = render_view
+        self.seat_names: Sequence[str] = SEAT_NAMES
+        """What the seats are called in pictures."""
+        self._log = new_log()
+        self._events: list[Event] = []  # of the game so far, kept for pictures only
+        self._actor: int | None = None  # who acted last
         self._batch = CribbageVectorEnv(
             1, rules=rules, reward=reward, episode=episode, skip_forced=skip_forced, scores=scores, dealer=dealer
         )
@@ -71,8 +83,16 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         super().reset(seed=seed)
         self._batch.options = self._batch.options.changed(options)
         self._batch.reset(seed=seed)
-        self._running = True
+        self._begin()
         return self._observation(), self._info()
+
+    def _begin(self) -> None:
+        """What is to be done when a game has begun."""
+        self._running = True
+        self._actor = None
+        if self.render_mode is not None:
+            self._events = []
+            self._batch._log = self._log
 
     def step(self, action: int | np.int64) -> tuple[dict[str, NDArray[Any]], float, bool, bool, dict[str, Any]]:
         """Take one action of the seat to act; see the class."""
@@ -83,7 +103,14 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         is_legal = 0 <= number < NUM_ACTIONS and batch._masks[0, number]
         mask = None if is_legal else batch._masks[0].copy()
         self._action[0] = number if is_legal else -1
-        batch._advance(self._action, autoreset=False)
+        self._actor = int(batch.players[0])
+        if self.render_mode is None:
+            batch._advance(self._action, autoreset=False)
+        else:
+            before = batch.rows[0].copy()
+            self._log[0, 0] = 0
+            batch._advance(self._action, autoreset=False)
+            self._events += read_events(before, self._log)
         if not batch._terminated[0]:
             return self._observation(), float(batch._rewards[0]), False, False, self._info()
         self._running = False
@@ -109,11 +136,35 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         """(19,) bool: the legal actions of the seat to act."""
         return self._batch._masks[0].astype(np.bool_) if self._running else np.zeros(NUM_ACTIONS, np.bool_)
 
+    def observe(self, seat: int) -> dict[str, NDArray[Any]]:
+        """What a seat knows now, whoever is to act; the mask of the other one is all zero."""
+        observation = np.zeros(OBSERVATION_SIZE, np.uint8)
+        mask = np.zeros(NUM_ACTIONS, np.int8)
+        write_observation(self._batch.rows[0], seat, observation)
+        write_mask(self._batch.rows[0], seat, mask)
+        return {"observation": observation, "action_mask": mask}
+
     @property
     def game(self) -> Game:
         """A readable copy of the present state, without the events that led to it."""
         return Game.of_state(self._batch.rows[0], int(self._batch.seeds[0]), self._batch.options.game_rules)
 
-    def render(self) -> str | None:
-        """The board as text in mode ``ansi``, otherwise None."""
-        return str(self.game) if self.render_mode == "ansi" else None
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """The table in the render mode: text, a picture, (640, 1024, 3) uint8, or None.
+
+        Raises:
+            ResetNeeded: no game was started.
+        """
+        if self.render_mode is None:
+            return None
+        if not self._running and self._actor is None:
+            raise gym.error.ResetNeeded("call reset before render: there is no game to show")
+        seat, below = self._viewer()
+        return draw(self.render_mode, self._batch.rows[0], seat, self._events, self.seat_names, below)
+
+    def _viewer(self) -> tuple[int | None, int]:
+        """Whose knowledge is shown, None for all cards, and the seat at the lower edge of the picture."""
+        if self.render_view == "player":
+            player = int(self._batch.players[0])
+            return player if self._running or self._actor is None else self._actor, 0
+        return (None, 0) if self.render_view == "all" else (int(self.render_view), int(self.render_view))

@@ -167,6 +167,26 @@ def deal_events(row: State) -> list[Event]:
     return read_events(before, log)
 
 
+def show_events(row: State, raw_scores: tuple[int, int]) -> list[Event]:
+    """The three events of a deal's show that did not end the game.
+
+    Args:
+        row: (STATE_SIZE,) int16, a state in the deal's play.
+        raw_scores: both seats', after the show.
+    """
+    dealer, starter, target = int(row[DEALER]), int(row[STARTER]), int(row[TARGET])
+    events: list[Event] = []
+    raw = list(raw_scores)
+    for kind, seat in (("crib", dealer), ("hand", dealer), ("hand", 1 - dealer)):  # backwards
+        at = THROWN if kind == "crib" else KEPT + 4 * seat
+        cards = tuple(sorted(_columns(row, at, at + 4)))
+        score = score_hand(cards, starter, kind == "crib")
+        after = min(raw[0], target), min(raw[1], target)
+        events.insert(0, Event(kind, seat, score.total, 0, after, (raw[0], raw[1]), cards, score, int(row[DEAL])))
+        raw[seat] -= score.total
+    return events
+
+
 def _possible_ends(row: State, log: State) -> list[int]:
     """Which of the deal's events, 1, 2, ..., may have ended the game, of one that is over."""
     winner = int(row[WINNER])

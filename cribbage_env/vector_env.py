@@ -60,6 +60,7 @@ from cribbage_env.options import (
     SKIP_FORCED,
     EnvOptions,
 )
+from cribbage_env.render import RENDER_FPS, RENDER_MODES, SEAT_NAMES, LastShows, check_render, draw
 from cribbage_env.rules import Rules
 from cribbage_env.scoring import show_table
 from cribbage_env.streams import check_seed, fresh_seed
@@ -315,9 +316,15 @@ class CribbageVectorEnv(VectorEnv):
         num_envs: how many games are played side by side.
         copy: False returns the environment's own buffers, which the next step overwrites: faster, for callers that
             copy what they keep.
+        render_mode, render_view: as in :class:`cribbage_env.env.CribbageEnv`; :meth:`render` returns one text or
+            picture (2 MB) for each game.
     """
 
-    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (Gymnasium's name)
+    metadata = {  # noqa: RUF012 (Gymnasium's name)
+        "render_modes": RENDER_MODES,
+        "render_fps": RENDER_FPS,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+    }
 
     def __init__(
         self,
@@ -331,16 +338,18 @@ class CribbageVectorEnv(VectorEnv):
         dealer: int | None = None,
         copy: bool = True,
         render_mode: str | None = None,
+        render_view: str | int = "player",
     ) -> None:
         if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
             raise ValueError(f"num_envs must be a positive integer, got {num_envs!r}")
-        if render_mode is not None:
-            raise ValueError(f"the vector environment has no render modes, got {render_mode!r}")
+        check_render(render_mode, render_view)
         n = int(num_envs)
         self.num_envs = n
         self.options = EnvOptions(rules, reward, episode, skip_forced, scores, dealer)
         self.copy = copy
-        self.render_mode = None
+        self.render_mode = render_mode
+        self.render_view = render_view
+        self._shows = None if render_mode is None else LastShows(n)
         self.single_observation_space = observation_space()
         self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, n)
@@ -352,7 +361,7 @@ class CribbageVectorEnv(VectorEnv):
         self.players = np.zeros(n, np.int8)
         self._table = show_table()
         self._settings = self.options.settings()
-        self._no_log: State = np.zeros((0, EVENT_SIZE), np.int16)
+        self._log: State = np.zeros((0, EVENT_SIZE), np.int16)  # without rows: none is kept
         self._base_seeds = np.zeros(n, np.uint64)
         self._stream_numbers = self.numbers.copy()
         self._queue = np.zeros(0, np.uint64)
@@ -416,6 +425,8 @@ class CribbageVectorEnv(VectorEnv):
         self._terminated[chosen] = False
         self._rewards[chosen] = 0.0
         self._seat_rewards[chosen] = 0.0
+        if self._shows is not None:
+            self._shows.forget(chosen)
         self._start(chosen)
         return self._observations(), self._infos(0)
 
@@ -450,7 +461,10 @@ class CribbageVectorEnv(VectorEnv):
             raise ValueError(f"actions must have the shape ({self.num_envs},), got {chosen.shape}")
         if not self._seeded:
             raise gym.error.ResetNeeded("call reset before step")
+        before = None if self._shows is None else self.rows.copy()
         ended = self._advance(chosen, autoreset=True)
+        if self._shows is not None and before is not None:
+            self._shows.step(before, self.rows, self._terminated)
         if self.copy:
             return (
                 self._observations(),
@@ -465,7 +479,7 @@ class CribbageVectorEnv(VectorEnv):
         """Step all games into the buffers and return how many episodes ended."""
         return step_batch(
             self._table, self.rows, actions, self._base_seeds, self.numbers, self.seeds, self._queue,
-            self._queue_next, self._settings, self._no_log, autoreset, self._obs, self._masks, self.players,
+            self._queue_next, self._settings, self._log, autoreset, self._obs, self._masks, self.players,
             self._rewards, self._seat_rewards, self._terminated, self._final_rows, self._final_obs,
             self._final_numbers, self._final_seeds,
         )  # fmt: skip
@@ -505,6 +519,32 @@ class CribbageVectorEnv(VectorEnv):
     def action_masks(self) -> NDArray[np.bool_]:
         """(N, 19) bool: the legal actions, as MaskablePPO asks for them."""
         return self._masks.astype(np.bool_)
+
+    def render(self) -> tuple[str, ...] | tuple[NDArray[np.uint8], ...] | None:
+        """A text or a picture, (640, 1024, 3) uint8, of each game; None without a render mode.
+
+        Of events there are those of the present deal and of the last show.
+        """
+        if self._shows is None or self.render_mode is None:
+            return None
+        if not self._seeded:
+            raise gym.error.ResetNeeded("call reset before render: there are no games to show")
+        frames: list[Any] = []
+        for slot, row in enumerate(self.rows):
+            seat, below = self._viewer(slot)
+            events = self._shows.events(slot, row)
+            frames.append(draw(self.render_mode, row, seat, events, self._seat_names(slot), below))
+        return tuple(frames)
+
+    def _viewer(self, slot: int) -> tuple[int | None, int]:
+        """Whose knowledge a picture of a game shows, None for all cards, and the seat at its lower edge."""
+        if self.render_view == "player":
+            return int(self.players[slot]), 0
+        return (None, 0) if self.render_view == "all" else (int(self.render_view), int(self.render_view))
+
+    def _seat_names(self, slot: int) -> Sequence[str]:
+        """What the seats of a game are called in pictures."""
+        return SEAT_NAMES
 
     @property
     def active(self) -> NDArray[np.bool_]:

@@ -28,7 +28,11 @@ OWN = {
     "experiments": {"cribbage_env", "agents", "experiments"},
 }
 ENV_NEEDS = {"numpy", "numba", "gymnasium"}
-IMPORT_NAMES = {"pyyaml": "yaml"}  # where they differ from the distribution's
+# Pictures are drawn with what reports are drawn with; playing without them must not wait for it, so: in functions.
+ENV_DRAWS = {"cribbage_env/render_image.py": {"matplotlib", "PIL"}}
+# What an extra is for as a whole: not imported by any other file. It defines a class of PettingZoo's.
+ENV_EXTRA_FILES = {"cribbage_env/aec_env.py": {"pettingzoo"}}
+IMPORT_NAMES = {"pyyaml": "yaml", "pillow": "PIL"}  # where they differ from the distribution's
 EXTRAS = {"pettingzoo", "pyspiel", "nbclient", "nbformat", "dask", "distributed", "pyarrow"}
 
 
@@ -45,6 +49,9 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for node in ast.walk(function)
     }
+    for branch in ast.walk(tree):
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING":  # only type checkers see it
+            inner |= {id(node) for statement in branch.body for node in ast.walk(statement)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -65,8 +72,11 @@ def core_dependencies() -> set[str]:
 
 def test_the_walk_sees_imports(tmp_path: Path) -> None:
     file = tmp_path / "sample.py"
-    file.write_text("import a.b\nfrom c.d import e\nif a:\n    import f\ndef g():\n    from h import i\n")
-    assert dict(imports(file)) == {"a": True, "c": True, "f": True, "h": False}
+    file.write_text(
+        "import a.b\nfrom c.d import e\nif a:\n    import f\ndef g():\n    from h import i\n"
+        "if TYPE_CHECKING:\n    import j\n"
+    )
+    assert dict(imports(file)) == {"a": True, "c": True, "f": True, "h": False, "j": False}
     assert len(SOURCES) > 20
 
 
@@ -76,8 +86,11 @@ def test_imports_point_one_way(path: Path) -> None:
     for name, at_load in imports(path):
         if name in PACKAGES:
             assert name in OWN[package], f"{package} must not import {name}"
-        elif name in sys.stdlib_module_names:
+        elif name in sys.stdlib_module_names or name in ENV_EXTRA_FILES.get(name_of(path), set()):
             continue
+        elif name in ENV_DRAWS.get(name_of(path), set()):
+            assert not at_load, f"import {name} in the functions that draw"
+            assert name in core_dependencies(), f"{name} is no dependency in pyproject.toml"
         elif package == "cribbage_env":
             assert name in ENV_NEEDS, f"cribbage_env needs only {ENV_NEEDS}, not {name}"
         elif name in EXTRAS:
@@ -86,6 +99,16 @@ def test_imports_point_one_way(path: Path) -> None:
             assert name in core_dependencies(), f"{name} is no dependency in pyproject.toml"
         if name == "torch":
             assert package == "experiments" or path.parent == ROOT / "agents" / "neural", "torch in agents/neural only"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_no_file_imports_one_that_an_extra_is_for(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for file in ENV_EXTRA_FILES:
+        module = file.removesuffix(".py").replace("/", ".")
+        names = rf"(from|import) {re.escape(module)}\b|from cribbage_env import .*\b{module.split('.')[-1]}\b"
+        code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(">>>"))
+        assert not re.search(names, code), f"{name_of(path)} imports {module}, which needs an extra"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)

@@ -365,5 +365,5 @@ def test_render() -> None:
     env.reset(seed=1)
     text = env.render()
     assert text is not None
-    assert "seat 0 (pone  )" in text
+    assert "seat 0  pone " in text
     assert CribbageEnv().render_mode is None
