@@ -77,6 +77,8 @@ class Tree(NamedTuple):
     """(N, 2): the hands that pone and dealer have laid so far."""
     room: NDArray[np.int8]
     """(N,): the greatest value that may be laid, at most 10."""
+    count: NDArray[np.int8]
+    """(N,): the count, 0 to 30."""
     lowest: NDArray[np.int8]
     """(N, 2): the least value of the cards that pone and dealer hold, by the gos they said; 1 without."""
     seen: NDArray[np.uint64]
@@ -284,6 +286,7 @@ def _walk(
     held: NDArray[np.int8],
     laid: NDArray[np.int16],
     room: NDArray[np.int8],
+    count: NDArray[np.int8],
     lowest: NDArray[np.int8],
     seen: NDArray[np.uint64],
     parent: NDArray[np.int32],
@@ -348,6 +351,7 @@ def _walk(
                 held[nodes, seat] = own
                 held[nodes, other] = others
                 room[nodes] = min(space, MAX_VALUE)
+                count[nodes] = row[COUNT]
                 seen[nodes] = gone[depth]
                 parent[nodes] = led_from
                 by[nodes] = led_by
@@ -580,6 +584,7 @@ def build_tree(cards: int = MAX_CARDS, pack: tuple[int, ...] = FULL_PACK) -> Tre
             "held": np.zeros((nodes, 2), np.int8),
             "laid": np.zeros((nodes, 2), np.int16),
             "room": np.zeros(nodes, np.int8),
+            "count": np.zeros(nodes, np.int8),
             "lowest": np.zeros((nodes, 2), np.int8),
             "seen": np.zeros(nodes, np.uint64),
             "parent": np.zeros(nodes, np.int32),
@@ -626,3 +631,28 @@ def build_tree(cards: int = MAX_CARDS, pack: tuple[int, ...] = FULL_PACK) -> Tre
         pair_tables=pair_tables,
         solo_tables=solo_tables,
     )
+
+
+class Step(NamedTuple):
+    """One edge on the way to a node."""
+
+    seat: int
+    """Who acts."""
+    edge: int
+    """A rank, or :data:`PASS`."""
+    count: int
+    """The count after it; for a pass, the one at which nothing fits."""
+    points: int
+    """Pone's points minus dealer's that it makes."""
+
+
+def history(tree: Tree, node: int) -> list[Step]:
+    """The way from the root to a node."""
+    steps: list[Step] = []
+    while tree.parent[node] >= 0:
+        before, edge = int(tree.parent[node]), int(tree.by[node])
+        count = int(tree.count[before]) + (0 if edge == PASS else int(card_value(4 * edge)))
+        points = int(tree.points[node]) - int(tree.points[before])
+        steps.insert(0, Step(int(tree.mover[before]), edge, count, points))
+        node = before
+    return steps
