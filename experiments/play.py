@@ -13,11 +13,12 @@ from agents import Agent, decision_keys, load_modules, make_agent
 from cribbage_env import Game, IllegalActionError, Rules, card_text, cards_text, parse_card, score_hand, score_play
 from cribbage_env.cards import RANKS
 from cribbage_env.engine import FIRST_PLAY, KEPT_PLACES, LAID, LAID_GO, NUM_ACTIONS
+from cribbage_env.events import breakdown_text
 from cribbage_env.records import Step, append_record, record_of
 from cribbage_env.streams import check_seed, fresh_seed
 from experiments.config import UserError
 from experiments.tournament.caller import Caller
-from experiments.transcript import Pauses, Transcript, breakdown_text, seat_names
+from experiments.transcript import Pauses, Transcript, seat_names
 
 YOU = "you"
 _HELP = (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from cribbage_env.records import Record, RecordError, replay, replay_steps, scan_records, start_of
+from cribbage_env.render import render_text
 from experiments.config import UserError
 from experiments.tournament.match import game_seeds
 from experiments.transcript import Pauses, Transcript, seat_names
@@ -22,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--game", type=int, metavar="K", help="the line of the game, 1, 2, ... (default: 1)")
     parser.add_argument("--deal", type=int, metavar="D", help="show only this deal of it: 1, 2, ...")
     parser.add_argument("--seat", type=int, choices=(0, 1), help="as this seat sees it (default: all cards open)")
+    parser.add_argument("--board", action="store_true", help="draw the board and the table after every decision")
     parser.add_argument("--all", action="store_true", help="on a terminal, show all at once; else Enter goes on")
     parser.add_argument(
         "--check",
@@ -39,12 +42,13 @@ def run(args: argparse.Namespace) -> int:
         if number is not None and number < 1:
             raise UserError(f"--{name} counts from 1, got {number}")
     if args.check:
-        for name, default in (("deal", None), ("seat", None), ("all", False)):
+        for name, default in (("deal", None), ("seat", None), ("board", False), ("all", False)):
             if getattr(args, name) != default:
                 raise UserError(f"--{name} is for showing a game, --check shows none: leave one of them out")
         return _check(path, args.game)
     wanted = 1 if args.game is None else args.game
-    show(_game_in(path, wanted), f"{path}, game {wanted}", args.deal, args.seat, pause=not args.all)
+    title = f"{path}, game {wanted}"
+    show(_game_in(path, wanted), title, args.deal, args.seat, pause=not args.all, board=args.board)
     return 0
 
 
@@ -86,8 +90,18 @@ def _game_in(path: Path, wanted: int) -> Record:
 # --- Showing ------------------------------------------------------------------------------------------------------
 
 
-def show(record: Record, title: str, deal: int | None, seat: int | None, pause: bool) -> None:
-    """Print a game, or deal 1, 2, ... of it, waiting for Enter after each decision if that can be.
+def show(
+    record: Record, title: str, deal: int | None, seat: int | None, *, pause: bool = False, board: bool = False
+) -> None:
+    """Print a game, or deal 1, 2, ... of it.
+
+    Args:
+        record: of the game.
+        title: what it is called.
+        deal: the only one that is shown; None shows all.
+        seat: whose view it is; None shows all cards.
+        pause: wait for Enter after each decision, if that can be.
+        board: draw the table after each decision too.
 
     Raises:
         UserError: it has no such deal, or is not as the engine has it; nothing is printed then.
@@ -114,6 +128,8 @@ def show(record: Record, title: str, deal: int | None, seat: int | None, pause: 
                 shown = step.deal
                 pauses.wait()
             transcript.step(step)
+            if board:
+                print("\n" + textwrap.indent(render_text(step.game, seat, names=names), "    ") + "\n")
             pauses.wait()
         scores = step.game.scores
     if shown < game.deal < deals and deal in (None, game.deal + 1):  # a deal that had no decision yet

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
 
 from cribbage_env import Event, Game, card_text, cards_text
+from cribbage_env.events import breakdown_text
 from cribbage_env.records import Step
-from cribbage_env.scoring import HandScore, PlayScore
 
 _HIDDEN = "??"
-_WORDS = {"thirty_one": "thirty-one"}
 
 
 def seat_names(agents: Sequence[str | None] | None) -> tuple[str, str]:
@@ -104,12 +102,6 @@ def _points(event: Event) -> str:
     parts = breakdown_text(event.breakdown) if event.breakdown is not None else ""
     points = f"{event.points} point{'s' if event.points > 1 else ''}"
     return f": {points}{f' ({parts})' if parts else ''}, {event.scores[0]}-{event.scores[1]}"
-
-
-def breakdown_text(breakdown: HandScore | PlayScore) -> str:
-    """The parts that scored: ``"fifteens 4, nobs 1"``."""
-    parts: Iterable[tuple[str, int]] = ((part.name, getattr(breakdown, part.name)) for part in fields(breakdown))
-    return ", ".join(f"{_WORDS.get(name, name)} {points}" for name, points in parts if points)
 
 
 class Pauses:

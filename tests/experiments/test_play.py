@@ -227,7 +227,7 @@ def test_two_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     from experiments.replay import show
 
     capsys.readouterr()
-    show(record, "x", None, None, pause=False)
+    show(record, "x", None, None)
     told = capsys.readouterr().out.split("\n", 1)[1]
     assert text.split("\n", 1)[1] == told  # the game is told as it is replayed
 

@@ -116,6 +116,17 @@ def test_a_seat_does_not_see_the_others_cards(
             assert "?? ?? ?? ?? ?? ??" in shown
 
 
+def test_the_board(file: Path, records: list[Record], capsys: pytest.CaptureFixture[str]) -> None:
+    """With the table drawn after every decision; a seat's view stays one."""
+    text = output_of(capsys, str(file), "--board")
+    assert text.count(" of a game to 31: ") == len(replay(records[0]).actions)
+    seen = output_of(capsys, str(file), "--board", "--seat", "1", "--deal", "1")
+    hidden = set(records[0]["deals"][0]["discards"]["dealer"].split())
+    signs = {card[0] + "♣♦♥♠"["CDHS".index(card[1])] for card in hidden}
+    assert not any(card in re.split(r" (?:hand|crib) ", seen)[0] for card in hidden | signs)
+    assert "--board is for showing a game" in error_of(capsys, str(file), "--check", "--board")
+
+
 def test_unfinished_and_forfeited_games(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     game = Game(seed=1)
     for _ in range(3):
