@@ -100,6 +100,7 @@ def _write(
     draw.text(at, text, fill=color, font=_font(size, bold), anchor=anchor)
 
 
+@functools.lru_cache(maxsize=1024)
 def _fit(text: str, width: float, size: int, bold: bool = False) -> str:
     """The text, cut short with an ellipsis where it is wider than ``width``."""
     font = _font(size, bold)
@@ -110,7 +111,8 @@ def _fit(text: str, width: float, size: int, bold: bool = False) -> str:
     return text.rstrip() + "…"
 
 
-def _wrap(text: str, width: float, size: int) -> list[str]:
+@functools.lru_cache(maxsize=1024)
+def _wrap(text: str, width: float, size: int) -> tuple[str, ...]:
     """The text in lines of at most ``width``, broken at blanks."""
     font = _font(size)
     lines: list[str] = []
@@ -119,7 +121,7 @@ def _wrap(text: str, width: float, size: int) -> list[str]:
             lines[-1] += f" {word}"
         else:
             lines.append(_fit(word, width, size))
-    return lines
+    return tuple(lines)
 
 
 def _smooth(image: Image, width: int, height: int) -> Image:
@@ -403,7 +405,7 @@ def _draw_player(picture: Image, draw: ImageDraw, table: Table, seat: int, name:
         box = (_TABLE_LEFT - 8, plate_y - 17, _LOG[0] - 16, plate_y + 17)
         draw.rounded_rectangle(box, 9, fill=_FELT_DARK, outline=_GOLD, width=2)
     _paste(picture, _dot(seat, 8), (_TABLE_LEFT, plate_y - 9))
-    _write(draw, (_TABLE_LEFT + 26, plate_y), _fit(name, 200, 17, True), 17, bold=True)
+    _write(draw, (_TABLE_LEFT + 26, plate_y), _fit(name, 270, 17, True), 17, bold=True)
     right = _LOG[0] - 28
     _write(draw, (right, plate_y), str(table.scores[seat]), 24, bold=True, anchor="rm")
     x = right - 66
@@ -482,7 +484,9 @@ def _draw_result(draw: ImageDraw, result: str) -> None:
     y = (_MIDDLE[0] + _MIDDLE[1]) / 2 + 82
     left, right = _PLAY_LEFT - 8, _LOG[0] - 16
     draw.rounded_rectangle((left, y - 21, right, y + 21), 10, fill=_GOLD)
-    _write(draw, ((left + right) / 2, y), _fit(result, right - left - 24, 18, True), 18, _INK, True, "mm")
+    room = right - left - 24
+    size = next((one for one in (18, 16, 14) if _font(one, True).getlength(result) <= room), 12)
+    _write(draw, ((left + right) / 2, y), _fit(result, room, size, True), size, _INK, True, "mm")
 
 
 # --- What happened --------------------------------------------------------------------------------------------
@@ -496,11 +500,11 @@ def _draw_log(picture: Image, draw: ImageDraw, table: Table) -> None:
     draw.line((left + 12, top + 38, right - 12, top + 38), fill=_FELT_EDGE, width=2)
     width = right - left - 46
     # From the latest back, as many as there is room for
-    rows: list[tuple[Event, str, list[str], float]] = []
+    rows: list[tuple[Event, str, tuple[str, ...], float]] = []
     free = bottom - top - 54.0
     for event in reversed(table.events):
         what, parts = event_words(event)
-        lines = _wrap(parts, width + 18, 11) if parts and event.breakdown is not None else []
+        lines = _wrap(parts, width + 18, 11) if parts else ()
         height = 19.0 + 14 * len(lines)
         if rows and event.deal != rows[-1][0].deal:
             height += 12
@@ -511,7 +515,7 @@ def _draw_log(picture: Image, draw: ImageDraw, table: Table) -> None:
 
     y = top + 46.0
     for event, what, lines, height in reversed(rows):
-        _paste(picture, _dot(event.player, 4.5), (left + 12, y + 4))
+        _paste(picture, _dot(event.player, 4.5), (left + 12, y + 5))
         if event.kind in ("hand", "crib"):
             what = f"{event.kind} {''.join(card_sign(card) for card in event.cards)}"
         color = _WHITE if event.points or event.kind in ("hand", "crib") else _SOFT

@@ -26,19 +26,14 @@ def cards_signs(cards: Sequence[int]) -> str:
 
 
 def event_words(event: Event) -> tuple[str, str]:
-    """What happened, and what it scored of what (empty if it did not score)."""
+    """What happened, and of what its points are (empty where that is said already, or there are none)."""
     cards = cards_signs(event.cards)
     what = {
-        "heels": f"{cards} turned up",
         "card": f"{cards} for {event.count}",
         "go": f"last card at {event.count}",
         "last": "last card",
     }.get(event.kind, f"{event.kind} {cards}")
-    if not event.points:
-        return what, ""
-    parts = event.kind if event.breakdown is None else breakdown_text(event.breakdown)
-    parts = {"go": "go", "last": "last card", "heels": "heels"}.get(parts, parts)
-    return what, parts
+    return what, "" if event.breakdown is None else breakdown_text(event.breakdown)
 
 
 def text_of(table: Table, names: Sequence[str]) -> str:
@@ -61,8 +56,10 @@ def text_of(table: Table, names: Sequence[str]) -> str:
         lines.append("")
     for event in table.events[-_SHOWN_EVENTS:]:
         what, parts = event_words(event)
-        points = f": {event.points} ({parts}), {event.scores[0]}-{event.scores[1]}" if parts else ""
-        lines.append(f"  {names[event.player]:{width}}  {what}{points}")
+        line = f"  {names[event.player]:{width}}  {what}"
+        if event.points:
+            line += f": {event.points}{f' ({parts})' if parts else ''}, {event.scores[0]}-{event.scores[1]}"
+        lines.append(line)
     return "\n".join(lines)
 
 

@@ -147,7 +147,7 @@ class Table:
         if self.winner is None:
             return None
         if self.forfeited is not None:
-            return f"{names[self.winner]} wins: an illegal action of {names[self.forfeited]}"
+            return f"{names[self.winner]} wins by an illegal action"
         how = ("", ", a skunk", ", a double skunk")[self.win_level]
         return f"{names[self.winner]} wins {self.scores[self.winner]}-{self.scores[1 - self.winner]}{how}"
 
