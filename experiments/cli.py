@@ -48,6 +48,11 @@ COMMANDS = {
         "play two agents against each other on duplicate deals",
         "cribbage evaluate greedy random --games 2000 --seed 1",
     ),
+    "plan": _Command(
+        "experiments.plan",
+        "how many games tell a win rate from 50 %, or what games can tell",
+        "cribbage plan --detect 51 --power 0.8 --games-per-second 5000",
+    ),
     "analyse": _Command(
         "experiments.analysis.command",
         "measure what rules, discards and positions are worth",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import (
@@ -26,6 +26,9 @@ from pydantic import (
 
 from cribbage_env.rules import Line, Rules
 from cribbage_env.streams import MAX_SEED
+
+if TYPE_CHECKING:  # it is slow to import
+    from experiments.tournament.statistics.sprt import Sprt
 
 MADE_WITH = "made_with"
 """The key under which the config in a result folder notes versions and commit; it is skipped when loaded again."""
@@ -98,6 +101,37 @@ class EntrantConfig(Config):
     games: PairedGames | None = Field(None, description="for a slow agent: the most games that a match of it has")
 
 
+class SprtConfig(Config):
+    """A sequential test that ends matches early: of two Elo differences by which A is better, or of two rates of A."""
+
+    elo0: Float | None = Field(None, description="H0; A is the agent that the config names first")
+    elo1: Float | None = Field(None, description="H1, more than elo0")
+    rate0: Float | None = Field(None, description="H0 as a win rate, 0 to 1, in place of elo0")
+    rate1: Float | None = Field(None, description="H1 as a win rate, more than rate0")
+    alpha: Float = Field(0.05, description="how often H1 may be accepted where H0 is true")
+    beta: Float = Field(0.05, description="how often H0 may be accepted where H1 is true")
+    check_every: int = Field(
+        50, ge=1, le=10**9, description="pairs between looks; part of the test: more looks end earlier"
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> SprtConfig:
+        self.test()
+        return self
+
+    def test(self) -> Sprt:
+        """The test."""
+        from experiments.tournament.statistics.sprt import Sprt
+
+        given = [key for key in ("elo0", "elo1", "rate0", "rate1") if getattr(self, key) is not None]
+        how = self.alpha, self.beta, self.check_every
+        if self.elo0 is not None and self.elo1 is not None and len(given) == 2:
+            return Sprt.of_elo(self.elo0, self.elo1, *how)
+        if self.rate0 is not None and self.rate1 is not None and len(given) == 2:
+            return Sprt(self.rate0, self.rate1, *how)
+        raise ValueError(f"an SPRT needs elo0 and elo1, or rate0 and rate1, got {', '.join(given) or 'neither'}")
+
+
 def parse_shard(text: str) -> tuple[int, int]:
     """The numbers i and n of a shard ``i/n``, 1 <= i <= n; ValueError if it is none."""
     number, _, count = text.partition("/")
@@ -136,6 +170,9 @@ class TournamentConfig(Config):
         None, description="i/n plays the i-th of n shares of every match, for `cribbage merge`"
     )
     format: Literal["csv", "parquet"] = Field("csv", description="of the games' file; parquet needs pyarrow")
+    sprt: SprtConfig | None = Field(
+        None, description="ends a match as soon as a sequential test is decided; games is then the most that it has"
+    )
     records: bool = Field(
         False,
         description="whether to write every game's cards, actions and events (games.jsonl.gz), see docs/records.md",
@@ -148,6 +185,12 @@ class TournamentConfig(Config):
                 "backend: dask and scheduler: ADDRESS belong together, "
                 f"got backend: {self.backend} and {'no scheduler' if self.scheduler is None else self.scheduler}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _whole_matches_to_stop(self) -> TournamentConfig:
+        if self.sprt is not None and self.shard is not None:
+            raise ValueError(f"sprt looks at whole matches, and shard {self.shard} has only a share of them")
         return self
 
     @field_validator("agents")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.config import TournamentConfig, UserError, parse_config
+from experiments.config import SprtConfig, TournamentConfig, UserError, parse_config
 from experiments.run_folder import add_output_arguments
 from experiments.tournament.command import play, print_paths
 from experiments.tournament.folder import result_folder
@@ -16,13 +16,26 @@ from experiments.tournament.results import summary_row
 from experiments.tournament.round_robin import Tournament
 from experiments.tournament.summary import MatchSummary
 
+_SPRT_GAMES = 1_000_000  # a test of 1 Elo between close opponents takes some 300,000
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     defaults = {key: field.default for key, field in TournamentConfig.model_fields.items()}
     parser.add_argument("a", metavar="A", help="an agent's spec: a name with options, or the path of a checkpoint")
     parser.add_argument("b", metavar="B", help="the other's")
-    parser.add_argument("--games", type=int, default=defaults["games"], help="an even number (default: %(default)s)")
+    parser.add_argument(
+        "--games",
+        type=int,
+        help=f"an even number (default: {defaults['games']}; with --sprt the most there are, default: {_SPRT_GAMES})",
+    )
+    parser.add_argument(
+        "--sprt",
+        metavar="key=value",
+        nargs="+",
+        help="stop as soon as a sequential test is decided: elo0=0 elo1=5, or rate0=0.5 rate1=0.51, and alpha, beta "
+        f"(0.05) and check_every ({SprtConfig.model_fields['check_every'].default} pairs)",
+    )
     parser.add_argument("--seed", type=int, default=defaults["seed"], help="of decks and agents (default: %(default)s)")
     parser.add_argument(
         "--module",
@@ -49,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
     config = parse_config(
         {
             "agents": [args.a, args.b],
-            "games": args.games,
+            "games": args.games if args.games is not None else _default_games(args.sprt),
+            "sprt": None if args.sprt is None else _settings(args.sprt),
             "seed": args.seed,
             "rules": {"target": args.target},
             "modules": args.module,
@@ -67,13 +81,29 @@ def run(args: argparse.Namespace) -> int:
 
     def show(summaries: Sequence[MatchSummary], paths: Sequence[Path]) -> None:
         if args.json:
-            print(_json(summary_row(1, summaries[0])))
+            print(_json(summary_row(1, summaries[0], None if config.sprt is None else config.sprt.test())))
         else:
             print(report(summaries, config))
             print_paths(paths)
 
     folder = None if args.output is None else result_folder(config)
     return play(Tournament(config), folder, show, resume=args.resume, overwrite=args.overwrite)
+
+
+def _default_games(sprt: list[str] | None) -> int:
+    games: int = TournamentConfig.model_fields["games"].default if sprt is None else _SPRT_GAMES
+    return games
+
+
+def _settings(items: Sequence[str]) -> dict[str, int | float | str]:
+    """The mapping that ``key=value ...`` spells out."""
+    settings: dict[str, int | float | str] = {}
+    for item in items:
+        key, equals, text = item.partition("=")
+        if not equals or key in settings:
+            raise UserError(f"--sprt takes key=value, each once, such as elo0=0 elo1=5 (after A and B), got {item!r}")
+        settings[key] = int(text) if text.isdecimal() else text
+    return settings
 
 
 def _json(row: dict[str, str | int | float]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cribbage_env.engine import PARTS
 from experiments.config import TournamentConfig
-from experiments.tournament.statistics import Estimate
+from experiments.tournament.statistics import Estimate, Sprt, anytime_interval, elo
 from experiments.tournament.summary import AGENTS, A, B, MatchSummary
 
 _FEW_PAIRS = 30
@@ -16,6 +16,8 @@ _FEW_PAIRS = 30
 def report(summaries: Sequence[MatchSummary], config: TournamentConfig) -> str:
     """The tables of a tournament's matches, and what is to be said about them."""
     sections = [_heading(config), _win_table(summaries)]
+    if config.sprt is not None:
+        sections.append(_sprt_section(summaries, config.sprt.test()))
     if len(summaries) > 1:
         sections.append(_cross_table(summaries))
     sections.append(_points_table(summaries))
@@ -50,6 +52,34 @@ def _win_table(summaries: Sequence[MatchSummary]) -> str:
             ]
         )
     return table(rows, left=2)
+
+
+def _sprt_section(summaries: Sequence[MatchSummary], test: Sprt) -> str:
+    """How the sequential test stands in each match, and what the match tells of the win rate."""
+    rows = [["A", "B", "pairs", "log-likelihood ratio", "SPRT", "A wins, corrected", "any stopping"]]
+    for summary in summaries:
+        state = test.state(summary.pair_outcomes)
+        rows.append(
+            [
+                *summary.names,
+                f"{summary.pairs:,}",
+                f"{state.llr:.2f}",
+                "undecided" if state.decision == "continue" else state.decision,
+                percent(test.estimate(summary.pair_outcomes)),
+                percent(anytime_interval(*summary.pair_outcomes)),
+            ]
+        )
+    rates = [f"{100 * rate:.2f} % (Elo {elo(rate):+.1f})" for rate in (test.rate0, test.rate1)]
+    lines = [
+        f"SPRT of H0: A wins {rates[0]}, against H1: {rates[1]}; alpha {test.alpha:g}, beta {test.beta:g}, looked at",
+        f"every {test.check_every:,} pairs. H0 is accepted at {test.lower:.2f}, H1 at {test.upper:.2f}. A match that",
+        "stops when it is decided looks more decided than it is: its plain win rate is biased, and its interval",
+        "too short. Corrected: median-unbiased, for this test. Any stopping: a confidence sequence, which holds whenever",
+        "and for whatever reason a match stops.",
+        "",
+        table(rows, left=2),
+    ]
+    return "\n".join(lines)
 
 
 def _cross_table(summaries: Sequence[MatchSummary]) -> str:

@@ -16,17 +16,21 @@ from experiments.tournament.games_file import GAMES_FILES, games_writer
 from experiments.tournament.journal import Journal
 from experiments.tournament.match import Games
 from experiments.tournament.round_robin import Tournament
-from experiments.tournament.statistics import Estimate
+from experiments.tournament.statistics import Estimate, Sprt
 from experiments.tournament.summary import AGENTS, MatchSummary
 
 SUMMARY, PICTURE = "summary.csv", "win_rates.png"
 
 
-def summary_row(number: int, summary: MatchSummary) -> dict[str, str | int | float]:
+def summary_row(number: int, summary: MatchSummary, sprt: Sprt | None = None) -> dict[str, str | int | float]:
     """A match as a row of ``summary.csv``: estimates have columns ``_low`` and ``_high`` for the 95 % interval.
 
-    Points are means over whole deals (see :class:`MatchSummary`); ``a_dealer`` is what A scores in a
+    Points are means over whole deals (see :class:`MatchSummary`);
+    ``a_dealer`` is what A scores in a
     whole deal that it deals, the sum over the parts.
+
+    With ``sprt``, the test that may have ended the match, there is how it stands, and ``a_win_rate_stopped``, A's win
+    rate as a match tells it that may have been stopped (see :meth:`Sprt.estimate`).
     """
     both, split, none = summary.pair_outcomes
     row: dict[str, str | int | float] = {
@@ -46,6 +50,11 @@ def summary_row(number: int, summary: MatchSummary) -> dict[str, str | int | flo
 
     put("a_win_rate", summary.win_rate)
     row["a_win_rate_se"] = round(summary.win_rate_error, 6)
+    if sprt is not None:
+        state = sprt.state(summary.pair_outcomes)
+        row["sprt"] = state.decision
+        row["sprt_llr"] = round(state.llr, 6)
+        put("a_win_rate_stopped", sprt.estimate(summary.pair_outcomes))
     put("first_dealer_rate", summary.first_dealer_rate)
     put("deals_per_game", summary.deals_per_game)
     for agent, letter in zip(AGENTS, "ab", strict=True):
@@ -67,6 +76,7 @@ def write_results(folder: Path, tournament: Tournament, journal: Journal) -> tup
         UserError: it could not be written.
     """
     file_format = tournament.config.format
+    sprt = None if tournament.config.sprt is None else tournament.config.sprt.test()
     table = folder / GAMES_FILES[file_format]
     summaries = []
     records = []
@@ -86,7 +96,7 @@ def write_results(folder: Path, tournament: Tournament, journal: Journal) -> tup
         for other in set(GAMES_FILES.values()) - {table.name}:
             (folder / other).unlink(missing_ok=True)
         with replacing(folder / SUMMARY) as temporary:
-            temporary.write_text(_table([summary_row(*one) for one in summaries]), encoding="utf-8")
+            temporary.write_text(_table([summary_row(*one, sprt) for one in summaries]), encoding="utf-8")
         _draw(folder / PICTURE, [summary for _, summary in summaries], tournament.config)
         if tournament.config.records:
             whole = {match: tournament.whole_pairs(journal, match) for match in tournament.matches}

@@ -52,7 +52,7 @@ class Tournament:
 
     Args:
         config: what to play; its ``output`` and ``name`` don't matter here.
-        stop_rule: ends matches early; None plays all pairs.
+        stop_rule: ends matches early; None takes that of the config's ``sprt``, or plays all pairs.
 
     Raises:
         UserError: two agents of the same name, or a shard without games.
@@ -63,6 +63,8 @@ class Tournament:
         self.matches = matches_of(config)
         self.agents: list[Agent] = []
         """In the config's order, once they are made."""
+        if stop_rule is None and config.sprt is not None:
+            stop_rule = config.sprt.test().first_decision
         self._stop_rule = stop_rule
         self._by_number = {match.number: match for match in self.matches}
         self._needed = {match.number: match.pairs for match in self.matches}  # fewer if the match is stopped early

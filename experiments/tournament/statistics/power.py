@@ -78,7 +78,8 @@ def sprt_pairs(test: Sprt, rate: float, variance: float) -> float:
 
     The log-likelihood ratio is taken as a Brownian motion, which ends exactly on a bound (A. Wald, "Sequential
     analysis", 1947, appendix). Looks that are some pairs apart find it beyond the bound, by 0.583 standard deviations
-    of a step on average (D. Siegmund, "Sequential analysis", 1985, section 10.4), and the match is that much longer.
+    of a step on average (D. Siegmund, "Sequential analysis", 1985, section 10.4), and the match is that much longer; it
+    has at least the pairs up to the first look.
     """
     gain = (test.rate1 - test.rate0) / variance
     drift = gain * (rate - (test.rate0 + test.rate1) / 2)
@@ -86,7 +87,7 @@ def sprt_pairs(test: Sprt, rate: float, variance: float) -> float:
     beyond = 0.5826 * math.sqrt(spread * test.check_every)
     lower, upper = test.lower - beyond, test.upper + beyond
     if abs(drift) * (upper - lower) < 1e-6 * spread:
-        return -lower * upper / spread
+        return max(float(test.check_every), -lower * upper / spread)
     exponent = -2 * drift / spread
     # P(upper) = (1 - e^(c lower)) / (e^(c upper) - e^(c lower)), written so that nothing overflows
     if exponent > 0:
@@ -95,7 +96,7 @@ def sprt_pairs(test: Sprt, rate: float, variance: float) -> float:
         )
     else:
         at_upper = math.expm1(-exponent * lower) / math.expm1(exponent * (upper - lower))
-    return (upper * at_upper + lower * (1 - at_upper)) / drift
+    return max(float(test.check_every), (upper * at_upper + lower * (1 - at_upper)) / drift)
 
 
 def _quantiles(power: float, alpha: float) -> float:

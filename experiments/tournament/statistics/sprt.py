@@ -106,12 +106,16 @@ class Sprt:
         return math.log((1 - self.beta) / self.alpha)
 
     def state(self, counts: Sequence[int], scores: Sequence[float] = PAIR_SCORES) -> SprtState:
-        """Where the test stands after pairs of which ``counts[k]`` had the score ``scores[k]``: both won, one, none."""
+        """Where the test stands after pairs of which ``counts[k]`` had the score ``scores[k]``: both won, one, none.
+
+        Nothing is decided between two looks, whatever the ratio.
+        """
         llr = float(log_likelihood_ratio(counts, self.rate0, self.rate1, scores))
         decision: Decision = "continue"
-        if llr >= self.upper:
+        look = sum(counts) % self.check_every == 0
+        if look and llr >= self.upper:
             decision = "accept H1"
-        elif llr <= self.lower:
+        elif look and llr <= self.lower:
             decision = "accept H0"
         return SprtState(decision, llr, self.lower, self.upper)
 
@@ -207,8 +211,11 @@ def log_likelihood_ratio(
 
 
 def _tilt(counts: NDArray[np.float64], distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The multiplier t (...) of the most likely distribution with a given mean, d_k = score k - mean being the
-    distances.
+    """The multiplier t (...) of the most likely distribution of scores with a given mean.
+
+    Args:
+        counts: (..., K) how often each score came.
+        distances: (K,) of the scores from the mean, d_k.
 
     Under the constraint, the likelihood is largest where score k has the probability f_k / (1 + t d_k), f_k being its
     frequency; t is the root of sum f_k d_k / (1 + t d_k), which falls with t (A. B. Owen, "Empirical likelihood", 2001,
