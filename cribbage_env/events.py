@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 
-from cribbage_env.cards import cards_text
+from cribbage_env.cards import JACK, cards_text
 from cribbage_env.engine import (
+    BETWEEN,
     CARD_EVENT,
-    CARDS,
-    COUNT,
     COUNT_BEGIN,
     CRIB_EVENT,
     CUT,
     DEAL,
     DEALER,
-    DISCARD,
     EVENT_KINDS,
     EVENT_SIZE,
-    FIRST_PLAY,
-    FORFEIT,
     GO_EVENT,
     HAND_EVENT,
     KEPT,
     LAID,
     LAID_BY,
     LAID_CARDS,
-    LEFT,
+    LAID_COUNT,
     OVER,
-    PAIRS,
     PHASE,
-    PLAYER,
-    SAID_GO,
     SCORE,
     STARTER,
     TARGET,
     THROWN,
-    WINNER,
     State,
-    apply,
 )
-from cribbage_env.scoring import MAX_COUNT, HandScore, PlayScore, score_hand, score_play, show_table
+from cribbage_env.scoring import (
+    HEELS_POINTS,
+    LAST_POINTS,
+    MAX_COUNT,
+    HandScore,
+    PlayScore,
+    score_hand,
+    score_play,
+)
 
 DEAL_EVENTS = 24
 """More events than a deal can have: heels, eight cards, the last cards of eight counts, two hands and a crib."""
-
-_NO_TARGET = 2**14
 
 
 @dataclass(frozen=True)
@@ -128,43 +127,31 @@ def read_events(before: State, log: State) -> list[Event]:
 
 
 def deal_events(row: State) -> list[Event]:
-    """The events of the present deal, from the state alone: the engine plays the deal again.
+    """The events of the present deal, from the state alone, as far as everybody has seen them.
 
-    There are none where the state does not say: after an illegal action, and in a finished game where more than one
-    event can have ended it (the dealer's hand or the crib, say).
+    Of a game that is over there are none: the state does not say which event ended it.
     """
-    if not row[CUT] or row[FORFEIT] >= 0:
+    if not row[CUT] or row[PHASE] == OVER:
         return []
-    dealer = int(row[DEALER])
-    before = row.copy()
-    before[PHASE] = DISCARD
-    before[PLAYER] = dealer
-    before[CUT] = before[COUNT] = before[COUNT_BEGIN] = before[LAID] = 0
-    before[SAID_GO : SAID_GO + 2] = 0
-    before[LEFT + 1 - dealer], before[LEFT + dealer] = 15, 0
-    before[SCORE : SCORE + 2] = 0
-    before[WINNER] = -1
-
-    again = before.copy()
-    again[TARGET] = _NO_TARGET  # the real one may have stopped the deal: seen to below
-    log = new_log()
-    table = show_table()
-    six = _columns(row, CARDS + 6 * dealer, CARDS + 6 * dealer + 6)
-    places = [six.index(card) for card in _columns(row, THROWN + 2 * dealer, THROWN + 2 * dealer + 2)]
-    apply(table, again, PAIRS.tolist().index(places), log)
-    for i in range(int(row[LAID])):
-        at = KEPT + 4 * int(row[LAID_BY + i])
-        apply(table, again, FIRST_PLAY + _columns(row, at, at + 4).index(int(row[LAID_CARDS + i])), log)
-
-    if row[PHASE] == OVER:
-        ends = _possible_ends(row, log)
-        if len(ends) != 1:
-            return []
-        log[0, 0] = ends[0]
-    happened = int(log[0, 0])
-    made = log[happened, 5:7].copy() if happened else np.zeros(2, np.int16)
-    log[1 : 1 + happened, 5:7] += row[SCORE : SCORE + 2] - made  # from points made in the deal to scores
-    return read_events(before, log)
+    dealer, starter = int(row[DEALER]), int(row[STARTER])
+    made: list[_Made] = []
+    if starter >> 2 == JACK:
+        made.append(_Made("heels", dealer, HEELS_POINTS, 0, (starter,), None))
+    stack: list[int] = []
+    laid = int(row[LAID])
+    for i in range(laid):
+        card, seat, count = (int(row[first + i]) for first in (LAID_CARDS, LAID_BY, LAID_COUNT))
+        stack.append(card)
+        score = score_play(stack)
+        made.append(_Made("card", seat, score.total, count, (card,), score))
+        begins_anew = row[LAID_COUNT + i + 1] <= count if i + 1 < laid else row[COUNT_BEGIN] == laid
+        if begins_anew:
+            stack = []
+            if count < MAX_COUNT:
+                made.append(_Made("last" if i == 7 else "go", seat, LAST_POINTS, count, (card,), None))
+    if row[PHASE] == BETWEEN:
+        made += _show(row)
+    return _with_scores(made, row, (int(row[SCORE]), int(row[SCORE + 1])))
 
 
 def show_events(row: State, raw_scores: tuple[int, int]) -> list[Event]:
@@ -174,29 +161,44 @@ def show_events(row: State, raw_scores: tuple[int, int]) -> list[Event]:
         row: (STATE_SIZE,) int16, a state in the deal's play.
         raw_scores: both seats', after the show.
     """
-    dealer, starter, target = int(row[DEALER]), int(row[STARTER]), int(row[TARGET])
-    events: list[Event] = []
-    raw = list(raw_scores)
-    for kind, seat in (("crib", dealer), ("hand", dealer), ("hand", 1 - dealer)):  # backwards
+    return _with_scores(_show(row), row, raw_scores)
+
+
+class _Made(NamedTuple):
+    """An event without the scores."""
+
+    kind: str
+    player: int
+    points: int
+    at: int  # the count
+    cards: tuple[int, ...]
+    breakdown: HandScore | PlayScore | None
+
+
+def _show(row: State) -> list[_Made]:
+    dealer = int(row[DEALER])
+    made = []
+    for kind, seat in (("hand", 1 - dealer), ("hand", dealer), ("crib", dealer)):
         at = THROWN if kind == "crib" else KEPT + 4 * seat
         cards = tuple(sorted(_columns(row, at, at + 4)))
-        score = score_hand(cards, starter, kind == "crib")
-        after = min(raw[0], target), min(raw[1], target)
-        events.insert(0, Event(kind, seat, score.total, 0, after, (raw[0], raw[1]), cards, score, int(row[DEAL])))
-        raw[seat] -= score.total
-    return events
+        score = score_hand(cards, int(row[STARTER]), kind == "crib")
+        made.append(_Made(kind, seat, score.total, 0, cards, score))
+    return made
 
 
-def _possible_ends(row: State, log: State) -> list[int]:
-    """Which of the deal's events, 1, 2, ..., may have ended the game, of one that is over."""
-    winner = int(row[WINNER])
-    beyond = int(row[SCORE + winner]) - int(row[TARGET])
-    cards = np.cumsum(log[1 : 1 + log[0, 0], 0] == CARD_EVENT)
-    return [
-        i
-        for i in range(1, 1 + int(log[0, 0]))
-        if cards[i - 1] == row[LAID] and log[i, 1] == winner and log[i, 2] > beyond
-    ]
+def _with_scores(made: Sequence[_Made], row: State, raw_scores: tuple[int, int]) -> list[Event]:
+    """Events, from what the scores are after the last one."""
+    target, deal = int(row[TARGET]), int(row[DEAL])
+    raw = list(raw_scores)
+    events = []
+    for one in reversed(made):
+        scores = min(raw[0], target), min(raw[1], target)
+        event = Event(
+            one.kind, one.player, one.points, one.at, scores, (raw[0], raw[1]), one.cards, one.breakdown, deal
+        )
+        events.append(event)
+        raw[one.player] -= one.points
+    return events[::-1]
 
 
 def _columns(row: State, begin: int, end: int) -> list[int]:

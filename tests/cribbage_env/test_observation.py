@@ -28,6 +28,7 @@ from cribbage_env.engine import (
     THROWN,
 )
 from cribbage_env.observation import OBSERVATION_HIGH
+from cribbage_env.table import Table
 
 NONE = 52
 seeds = st.integers(0, 2**32)
@@ -37,6 +38,11 @@ def look(game: Game, seat: int) -> tuple[bytes, bytes]:
     """All that the seat is given, byte for byte."""
     seen = game.observation(seat)
     return seen["observation"].tobytes(), seen["action_mask"].tobytes()
+
+
+def drawn(game: Game, seat: int) -> Table:
+    """All that a picture of the game for the seat is drawn from."""
+    return Table.of_state(game.state(), seat)
 
 
 def test_fields_cover_the_observation() -> None:
@@ -169,6 +175,7 @@ def test_columns_a_seat_does_not_know_are_never_read(seed: int) -> None:
                 row[column] = rng.integers(0, 52)
             forged = Game.of_state(row, game.seed, game.rules)
             assert look(forged, seat) == look(game, seat)
+            assert drawn(forged, seat) == drawn(game, seat)
 
 
 def unknown_columns(row: NDArray[np.int16], seat: int) -> list[int]:
@@ -203,6 +210,7 @@ def test_other_hidden_cards_look_the_same(seed: int) -> None:
                 twin = Game(seed=seed + 99, dealer=game.dealer, scores=start, decks=other_decks)
                 if repeat(twin, done, seat, rng) and public(twin) == public(game):
                     assert look(twin, seat) == look(game, seat)
+                    assert drawn(twin, seat) == drawn(game, seat)
                     compared[game.phase] += 1
     assert compared["discard"] >= 24
     assert game.deal == 0 or compared["play"] > 0
