@@ -170,8 +170,14 @@ class TournamentConfig(Config):
         None, description="i/n plays the i-th of n shares of every match, for `cribbage merge`"
     )
     format: Literal["csv", "parquet"] = Field("csv", description="of the games' file; parquet needs pyarrow")
+    luck: bool = Field(
+        True, description="whether to take out what chance gave (a second win rate, more exact), see docs/evaluation.md"
+    )
     sprt: SprtConfig | None = Field(
         None, description="ends a match as soon as a sequential test is decided; games is then the most that it has"
+    )
+    anchor: str | None = Field(
+        None, min_length=1, description="the agent with the rating 0 (its name), None: the first; changes no games"
     )
     records: bool = Field(
         False,

@@ -53,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--records", action="store_true", help="write every game's cards, actions and events too (docs/records.md)"
     )
+    parser.add_argument(
+        "--no-luck", action="store_true", help="leave out the win rate with luck taken out: faster for fast agents"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures of summary.csv as JSON, and no table")
     add_output_arguments(parser, "results", "none are written", resume=True)
 
@@ -71,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             "batch": args.batch,
             "jobs": args.jobs,
             "records": args.records,
+            "luck": not args.no_luck,
         },
         TournamentConfig,
         "cribbage evaluate",

@@ -39,6 +39,7 @@ GAME_COLUMNS = (
     "winner",
     "skunk",  # 1, double 2, otherwise 0
     "forfeit",  # who lost by an illegal action, usually nobody
+    "luck_0",  # what chance gave seat 0, in millionths of a game (see experiments.tournament.luck); 0: not noted
     # Points by part in whole deals (see experiments.tournament.match.GAME_DTYPE)
     "whole_deals_0",  # how many of the deals that seat 0 dealt are counted below; seat 1 was pone in them
     "whole_deals_1",
@@ -50,6 +51,7 @@ NAMES = ("seat_0", "seat_1", "first_dealer", "winner", "forfeit")
 _ROWS = 8192  # read at once
 _SMALL = [str(number) for number in range(256)]
 _PONE_PART = PONE_PARTS[0]
+_MOST_LUCK = 10**8  # a hundred games
 
 
 def columns_of(match: int, games: Games) -> dict[str, NDArray[np.integer]]:
@@ -69,6 +71,7 @@ def columns_of(match: int, games: Games) -> dict[str, NDArray[np.integer]]:
         "winner": games["winner"],
         "skunk": games["skunk"],
         "forfeit": games["forfeit"],
+        "luck_0": np.where(a_seat == 0, games["luck"], -games["luck"]),
     }
     for seat, agent in enumerate(agents):
         columns[f"score_{seat}"] = games["scores"][rows, agent]
@@ -87,6 +90,7 @@ def games_of(columns: Mapping[str, NDArray[np.integer]]) -> Games:
     games["first_dealer"] = columns["first_dealer"] ^ a_seat
     for name in ("pair", "seed", "deals", "decisions", "winner", "skunk", "forfeit"):
         games[name] = columns[name]
+    games["luck"] = np.where(a_seat == 0, columns["luck_0"], -columns["luck_0"])
     for seat, agent in enumerate((a_seat, 1 - a_seat)):
         games["scores"][rows, agent] = columns[f"score_{seat}"]
         for part, name in enumerate(PARTS):
@@ -350,8 +354,9 @@ def _check_rows(
         *(
             (name, (piece[name] >= 0) & (piece[name] < 2**15), lambda at: "0 to 32767")
             for name in GAME_COLUMNS[GAME_COLUMNS.index("deals") :]
-            if name not in NAMES
+            if name not in (*NAMES, "luck_0")
         ),
+        ("luck_0", np.abs(piece["luck_0"]) < _MOST_LUCK, lambda at: f"below {_MOST_LUCK} either way"),
     ]
     # of the first row with something wrong, the first thing
     wrong = min(((int(np.argmin(fine)), at) for at, (_, fine, _) in enumerate(checks) if not fine.all()), default=None)

@@ -39,6 +39,9 @@ def _win_table(summaries: Sequence[MatchSummary]) -> str:
     rows = [
         ["A", "B", "games", "A wins", "pairs 2-0 1-1 0-2", "first dealer wins", "deals a game", "games/s"],
     ]
+    adjusted = [summary for summary in summaries if not math.isnan(summary.adjusted_win_rate.value)]
+    if adjusted:
+        rows[0][4:4] = ["luck taken out", "worth"]
     for summary in summaries:
         rows.append(
             [
@@ -51,7 +54,17 @@ def _win_table(summaries: Sequence[MatchSummary]) -> str:
                 f"{summary.games_per_second:,.0f}",
             ]
         )
+        if adjusted:
+            rows[-1][4:4] = _adjusted_cells(summary)
     return table(rows, left=2)
+
+
+def _adjusted_cells(summary: MatchSummary) -> list[str]:
+    """The win rate with luck taken out, and how many times the games it is worth."""
+    rate, reduction = summary.adjusted_win_rate, summary.variance_reduction
+    if math.isnan(rate.low):
+        return ["", ""]
+    return [percent(rate), "" if math.isnan(reduction) else f"{reduction:.1f} x"]
 
 
 def _sprt_section(summaries: Sequence[MatchSummary], test: Sprt) -> str:
@@ -74,8 +87,8 @@ def _sprt_section(summaries: Sequence[MatchSummary], test: Sprt) -> str:
         f"SPRT of H0: A wins {rates[0]}, against H1: {rates[1]}; alpha {test.alpha:g}, beta {test.beta:g}, looked at",
         f"every {test.check_every:,} pairs. H0 is accepted at {test.lower:.2f}, H1 at {test.upper:.2f}. A match that",
         "stops when it is decided looks more decided than it is: its plain win rate is biased, and its interval",
-        "too short. Corrected: median-unbiased, for this test. Any stopping: a confidence sequence, which holds whenever",
-        "and for whatever reason a match stops.",
+        "too short. Corrected: median-unbiased, for this test. Any stopping: a confidence sequence, which holds",
+        "whenever and for whatever reason a match stops.",
         "",
         table(rows, left=2),
     ]

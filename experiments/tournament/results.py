@@ -1,5 +1,5 @@
-"""What a tournament writes when it has ended: the table of games, ``summary.csv``, ``win_rates.png``, and on request
-the records of all games."""
+"""What a tournament writes when it has ended: the table of games, ``summary.csv``, ``ratings.csv``, ``win_rates.png``,
+``report.html``, and on request the records of all games."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cribbage_env.engine import PARTS
 from experiments.config import TournamentConfig, UserError
 from experiments.run_folder import replacing
 from experiments.tournament.game_records import RECORDS, write_records
 from experiments.tournament.games_file import GAMES_FILES, games_writer
+from experiments.tournament.html_report import REPORT, MatchCourse, MatchResults, TournamentResults, html_report
 from experiments.tournament.journal import Journal
 from experiments.tournament.match import Games
+from experiments.tournament.plan import Match
+from experiments.tournament.ratings_file import RATINGS, pool_ratings, rating_row
 from experiments.tournament.round_robin import Tournament
 from experiments.tournament.statistics import Estimate, Sprt
 from experiments.tournament.summary import AGENTS, MatchSummary
@@ -25,9 +29,9 @@ SUMMARY, PICTURE = "summary.csv", "win_rates.png"
 def summary_row(number: int, summary: MatchSummary, sprt: Sprt | None = None) -> dict[str, str | int | float]:
     """A match as a row of ``summary.csv``: estimates have columns ``_low`` and ``_high`` for the 95 % interval.
 
-    Points are means over whole deals (see :class:`MatchSummary`);
-    ``a_dealer`` is what A scores in a
-    whole deal that it deals, the sum over the parts.
+    ``a_win_rate_adjusted`` has luck taken out; ``variance_reduction`` is what that saves in games (see
+    :mod:`experiments.tournament.adjustment`). Points are means over whole deals (see :class:`MatchSummary`);
+    ``a_dealer`` is what A scores in a whole deal that it deals, the sum over the parts.
 
     With ``sprt``, the test that may have ended the match, there is how it stands, and ``a_win_rate_stopped``, A's win
     rate as a match tells it that may have been stopped (see :meth:`Sprt.estimate`).
@@ -50,6 +54,10 @@ def summary_row(number: int, summary: MatchSummary, sprt: Sprt | None = None) ->
 
     put("a_win_rate", summary.win_rate)
     row["a_win_rate_se"] = round(summary.win_rate_error, 6)
+    put("a_win_rate_adjusted", summary.adjusted_win_rate)
+    row["a_win_rate_adjusted_se"] = round(summary.adjusted_win_rate_error, 6)
+    row["luck_coefficient"] = round(summary.luck_coefficient, 6)
+    row["variance_reduction"] = round(summary.variance_reduction, 6)
     if sprt is not None:
         state = sprt.state(summary.pair_outcomes)
         row["sprt"] = state.decision
@@ -69,8 +77,16 @@ def summary_row(number: int, summary: MatchSummary, sprt: Sprt | None = None) ->
     return row
 
 
-def write_results(folder: Path, tournament: Tournament, journal: Journal) -> tuple[list[MatchSummary], list[Path]]:
+def write_results(
+    folder: Path, tournament: Tournament, journal: Journal, noted: TournamentConfig, made: dict[str, Any]
+) -> tuple[list[MatchSummary], list[Path]]:
     """Write down what a journal has of a tournament's results; returns the summaries and the files' paths.
+
+    Args:
+        folder: where they go.
+        tournament: with some whole pairs.
+        journal: with its games.
+        noted, made: what the folder's ``config.yaml`` says.
 
     Raises:
         UserError: it could not be written.
@@ -78,26 +94,30 @@ def write_results(folder: Path, tournament: Tournament, journal: Journal) -> tup
     file_format = tournament.config.format
     sprt = None if tournament.config.sprt is None else tournament.config.sprt.test()
     table = folder / GAMES_FILES[file_format]
-    summaries = []
+    matches = []
     records = []
     try:
         with replacing(table) as temporary:
             writer = games_writer(file_format, temporary)
             try:
                 for match in tournament.matches:
+                    course = MatchCourse(tournament.config.rules.target)
 
-                    def write(games: Games, number: int = match.number, names: tuple[str, str] = match.names) -> None:
-                        writer.write(number, names, games)
+                    def write(games: Games, match: Match = match, course: MatchCourse = course) -> None:
+                        writer.write(match.number, match.names, games)
+                        course.add(games)
 
                     if tournament.whole_pairs(journal, match):
-                        summaries.append((match.number, tournament.summary(journal, match, write)))
+                        matches.append(MatchResults(match, tournament.summary(journal, match, write), course))
             finally:
                 writer.close()
         for other in set(GAMES_FILES.values()) - {table.name}:
             (folder / other).unlink(missing_ok=True)
+        summaries = [one.summary for one in matches]
         with replacing(folder / SUMMARY) as temporary:
-            temporary.write_text(_table([summary_row(*one, sprt) for one in summaries]), encoding="utf-8")
-        _draw(folder / PICTURE, [summary for _, summary in summaries], tournament.config)
+            temporary.write_text(_table([summary_row(one.match.number, one.summary, sprt) for one in matches]), encoding="utf-8")
+        _draw(folder / PICTURE, summaries, tournament.config)
+        reports = write_report(folder, TournamentResults(noted, made, matches, pool_ratings(summaries, noted)))
         if tournament.config.records:
             whole = {match: tournament.whole_pairs(journal, match) for match in tournament.matches}
             with replacing(folder / RECORDS) as temporary:
@@ -108,7 +128,28 @@ def write_results(folder: Path, tournament: Tournament, journal: Journal) -> tup
             f"can't write to {str(folder)!r}: {error.strerror or error}; {journal.games:,} games are kept, and the "
             "same command with --resume goes on"
         ) from None
-    return [summary for _, summary in summaries], [table, *records, folder / SUMMARY, folder / PICTURE]
+    return summaries, [table, *records, folder / SUMMARY, folder / PICTURE, *reports]
+
+
+def write_report(folder: Path, results: TournamentResults) -> list[Path]:
+    """Write the ratings and the report; returns the paths of what there is.
+
+    Without ratings (matches that do not connect all agents) there is no ``ratings.csv``, and an older one is removed.
+
+    Raises:
+        OSError: they can't be written.
+    """
+    paths = []
+    if results.ratings:
+        rows = [rating_row(place, rating) for place, rating in enumerate(results.ratings, 1)]
+        with replacing(folder / RATINGS) as temporary:
+            temporary.write_text(_table(rows), encoding="utf-8")
+        paths.append(folder / RATINGS)
+    else:
+        (folder / RATINGS).unlink(missing_ok=True)
+    with replacing(folder / REPORT) as temporary:
+        temporary.write_text(html_report(results), encoding="utf-8", newline="\n")
+    return [*paths, folder / REPORT]
 
 
 def _table(rows: Sequence[dict[str, str | int | float]]) -> str:

@@ -14,6 +14,7 @@ from cribbage_env.engine import (
     PLAY_DEALER_PART,
     PLAY_PONE_PART,
 )
+from experiments.tournament.adjustment import LuckTotals
 from experiments.tournament.statistics import Estimate, PairTotals, pair_rate
 
 DEALER_PARTS = (HEELS_PART, PLAY_DEALER_PART, HAND_DEALER_PART, CRIB_PART)
@@ -54,6 +55,7 @@ class MatchSummary:
         self._totals = PairTotals(_SIZE)
         self._pair_wins = np.zeros(3, np.int64)  # pairs in which A won 0, 1, 2 games
         self._pair_first_dealer = np.zeros(3, np.int64)
+        self._luck = LuckTotals()
 
     def add(self, games: NDArray[np.void]) -> None:
         """Take in a block of :func:`experiments.tournament.match.play_blocks`."""
@@ -75,6 +77,7 @@ class MatchSummary:
         self._totals.add(pairs)
         self._pair_wins += np.bincount(pairs[:, _WINS + A], minlength=3)
         self._pair_first_dealer += np.bincount(pairs[:, _FIRST_DEALER_WINS], minlength=3)
+        self._luck.add(games["pair"][0::2], pairs[:, _WINS + A], games["luck"].reshape(-1, 2))
 
     @property
     def pairs(self) -> int:
@@ -111,6 +114,32 @@ class MatchSummary:
         mean = (2 * both + one) / (2 * self.pairs)
         squares = both * (1 - mean) ** 2 + one * (0.5 - mean) ** 2 + none * mean**2
         return float((squares / (self.pairs - 1) / self.pairs) ** 0.5)
+
+    @property
+    def adjusted_win_rate(self) -> Estimate:
+        """A's share of the games won with luck taken out (see :mod:`experiments.tournament.adjustment`).
+
+        It has the same mean as :attr:`win_rate` and a smaller variance. NaN if the games' luck was not noted. Where
+        nothing varies (an agent against itself) there is no spread to go by, and it is the plain rate.
+        """
+        if self._luck.noted and self._luck.error() == 0:
+            return self.win_rate
+        return self._luck.estimate()
+
+    @property
+    def adjusted_win_rate_error(self) -> float:
+        """The standard error of :attr:`adjusted_win_rate`; NaN from one pair, or without luck."""
+        return self._luck.error()
+
+    @property
+    def luck_coefficient(self) -> float:
+        """How much of the luck was taken out; NaN without luck."""
+        return self._luck.coefficient
+
+    @property
+    def variance_reduction(self) -> float:
+        """How many times as many games the plain win rate would need to be as exact; NaN without luck."""
+        return self._luck.variance_reduction()
 
     @property
     def first_dealer_rate(self) -> Estimate:

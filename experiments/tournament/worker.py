@@ -19,7 +19,8 @@ from agents import Agent, AgentError, load_modules, make_agent
 from experiments.config import TournamentConfig
 from experiments.tournament.game_records import ActionLog
 from experiments.tournament.identity import differing_file, file_digests
-from experiments.tournament.match import Games, play_blocks
+from experiments.tournament.luck import LuckObserver
+from experiments.tournament.match import GameObserver, Games, play_blocks
 from experiments.tournament.plan import Block, Match, matches_of
 
 _SECONDS_BETWEEN_LOOKS = 0.2  # for a request to stop, which costs a look at the disk or a message
@@ -61,6 +62,9 @@ class Players:
         a, b = (self._agent(place, name) for place, name in zip(match.agents, match.names, strict=True))
         config = self._config
         log = ActionLog() if config.records else None
+        observers: list[GameObserver] = [] if log is None else [log]
+        if config.luck:
+            observers.append(LuckObserver())
         began = time.perf_counter()
         first = block.first
         for games in play_blocks(
@@ -72,7 +76,7 @@ class Players:
             batch=config.batch,
             first_pair=block.first,
             stop=stop,
-            observers=() if log is None else (log,),
+            observers=observers,
         ):
             pairs = len(games) // 2
             now = time.perf_counter()
