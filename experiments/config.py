@@ -348,6 +348,19 @@ class WeightSearchConfig(Config):
     seed: int = Field(1, ge=0, le=MAX_SEED, description="gives all decks and all agents' random choices")
 
 
+class BoardAnalysisConfig(Config):
+    """What every position of the board is worth, between two players who play like an agent."""
+
+    agent: str = Field(min_length=1, description="the agent's spec")
+    deals: int = Field(1_000_000, ge=32, le=10**9, description="sampled, of the agent against itself")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="gives all decks and random choices")
+    rules: RulesConfig = RulesConfig()
+    reward: Literal["win", "game_points", "one_two"] = Field("win", description="what the end of a game pays")
+    check: int = Field(0, ge=0, le=100_000, description="positions to check by games played from them")
+    check_games: int = Field(10_000, ge=2, le=10**8, description="from each of them")
+    modules: list[str] = Field([], description="modules or .py files that register agents of your own")
+
+
 class _UniqueKeyLoader(yaml.SafeLoader):
     """YAML that refuses a key given twice, of which plain YAML silently takes the last."""
 

@@ -20,6 +20,11 @@ class _Analysis:
 
 
 ANALYSES = {
+    "board": _Analysis(
+        "experiments.analysis.board",
+        "work out what every position of the board is worth, between two players like an agent",
+        "cribbage analyse board expected --deals 1000000 --check 20 --output runs/board",
+    ),
     "rules": _Analysis(
         "experiments.analysis.rules",
         "measure what each rule of the agent rule_based is worth",
