@@ -67,7 +67,7 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         """What the seats are called in pictures."""
         self._log = new_log()
         self._events: list[Event] = []  # of the game so far, kept for pictures only
-        self._actor: int | None = None  # who acted last
+        self._actor: int | None = None  # who acted last, kept for pictures only
         self._batch = CribbageVectorEnv(
             1, rules=rules, reward=reward, episode=episode, skip_forced=skip_forced, scores=scores, dealer=dealer
         )
@@ -103,10 +103,10 @@ class CribbageEnv(gym.Env[dict[str, Any], np.int64]):
         is_legal = 0 <= number < NUM_ACTIONS and batch._masks[0, number]
         mask = None if is_legal else batch._masks[0].copy()
         self._action[0] = number if is_legal else -1
-        self._actor = int(batch.players[0])
         if self.render_mode is None:
             batch._advance(self._action, autoreset=False)
         else:
+            self._actor = int(batch.players[0])
             before = batch.rows[0].copy()
             self._log[0, 0] = 0
             batch._advance(self._action, autoreset=False)

@@ -356,5 +356,11 @@ class Game:
             lines.append(f"  seat {self.winner} has won" + ("", " (skunk)", " (double skunk)")[self.skunk])
         return "\n".join(lines)
 
+    def _repr_png_(self) -> bytes:
+        """The picture that a notebook shows of a game, with all cards open; see :mod:`cribbage_env.render`."""
+        from cribbage_env.render import png_bytes, render_image  # which imports Game
+
+        return png_bytes(render_image(self))
+
     def __repr__(self) -> str:
         return f"Game(seed={self.seed}, deal={self.deal}, phase={self.phase!r}, scores={self.scores})"

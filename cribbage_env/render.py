@@ -63,6 +63,13 @@ def render_image(
     return image_of(_table(game, seat, events), names, below)
 
 
+def png_bytes(picture: NDArray[np.uint8]) -> bytes:
+    """A picture as the bytes of a PNG file."""
+    from cribbage_env.render_image import png_of
+
+    return png_of(picture)
+
+
 def _table(game: Game | State, seat: int | None, events: Sequence[Event] | None) -> Table:
     if seat not in (None, 0, 1) or isinstance(seat, bool):
         raise ValueError(f"seat must be 0, 1 or None (all cards), got {seat!r}")

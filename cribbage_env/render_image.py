@@ -8,6 +8,7 @@ not wait for them. The board and the cards are drawn once, four times too large,
 from __future__ import annotations
 
 import functools
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,6 +79,15 @@ def image_of(table: Table, names: Sequence[str], below: int) -> NDArray[np.uint8
         _draw_result(draw, result)
     _draw_log(picture, draw, table)
     return np.array(picture)
+
+
+def png_of(picture: NDArray[np.uint8]) -> bytes:
+    """A picture (H, W, 3) uint8 as a PNG file's bytes."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "PNG")
+    return file.getvalue()
 
 
 # --- Text and cards -------------------------------------------------------------------------------------------

@@ -523,7 +523,7 @@ class CribbageVectorEnv(VectorEnv):
     def render(self) -> tuple[str, ...] | tuple[NDArray[np.uint8], ...] | None:
         """A text or a picture, (640, 1024, 3) uint8, of each game; None without a render mode.
 
-        Of events there are those of the present deal and of the last show.
+        Of events there are those of the present deal and of the last show, so that a rear peg may be missing.
         """
         if self._shows is None or self.render_mode is None:
             return None

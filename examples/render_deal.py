@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import cribbage_env  # noqa: F401 (registers Cribbage-v0)
-from agents import AgentError, make_agent
+from agents import AgentError, decision_keys, make_agent
 
 Picture = NDArray[np.uint8]
 
@@ -32,7 +32,8 @@ def frames(specs: Sequence[str], seed: int, scores: Sequence[int], view: str | i
     terminated = False
     while not terminated:
         agent = agents[info["player"]]
-        actions = agent.act(observation["observation"][None], observation["action_mask"][None])
+        keys = decision_keys(seed, np.zeros(1, np.int64), np.array([len(pictures)]))
+        actions = agent.act(observation["observation"][None], observation["action_mask"][None], keys)
         observation, _, terminated, _, info = env.step(actions[0])
         pictures.append(env.render())
     return pictures
@@ -62,9 +63,9 @@ def main() -> None:
     view = int(args.view) if args.view in ("0", "1") else args.view
     try:
         pictures = frames(args.agents, args.seed, args.scores, view)
-    except (AgentError, ValueError) as error:
+        write_gif(args.output, pictures, args.seconds)
+    except (AgentError, ValueError, OSError, gym.error.Error) as error:
         parser.error(str(error))
-    write_gif(args.output, pictures, args.seconds)
     print(f"{args.output}: {len(pictures)} pictures, {args.output.stat().st_size / 1000:.0f} kB")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from PIL import Image
 
 from agents import make_agent
 from cribbage_env import field
@@ -176,6 +177,30 @@ def test_cleanrl_style_learns(example: Any) -> None:
     points = example("cleanrl_style").train(example("cleanrl_style").Settings())
     assert points[0] < -3.5
     assert np.mean(points[-5:]) > points[0] + 2
+
+
+# --- Pictures -----------------------------------------------------------------------------------------------
+
+
+def test_a_deal_is_drawn(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "deal.gif"
+    command = [sys.executable, str(EXAMPLES / "render_deal.py"), str(file), "--agents", "greedy", "random"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    with Image.open(file) as picture:
+        assert picture.size == (1024, 640)
+        frames = picture.n_frames
+    assert 11 <= frames <= 12, "a picture before each of ten decisions or so, and the show"
+    assert f"{frames} pictures" in done.stdout
+    done = subprocess.run([*command, "--seed", "-1"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_the_picture_of_the_readme() -> None:
+    file = ROOT / "docs" / "images" / "deal.gif"
+    assert file.stat().st_size < 400_000
+    with Image.open(file) as picture:
+        assert picture.n_frames >= 10
 
 
 # --- Bad input ----------------------------------------------------------------------------------------------
