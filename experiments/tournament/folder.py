@@ -2,7 +2,8 @@
 
 * ``config.yaml``: the config that was played, with versions, git commit and digests of checkpoints; the command takes
   it again. It is the same however the tournament was played.
-* ``games.csv`` (or ``games.parquet``), ``summary.csv``, ``win_rates.png``: the results, which follow from the games.
+* ``games.csv`` (or ``games.parquet``), ``summary.csv``, ``ratings.csv``, ``win_rates.png``, ``report.html``: the
+  results, which follow from the games.
 * ``games.jsonl.gz``: the records of the games, if the config asks for them (:mod:`cribbage_env.records`).
 * ``sessions.json``: each start and resumption: the command, when, how long it took. In it two equal runs differ.
 * ``games.journal``: while games are missing, all that are finished (:mod:`experiments.tournament.journal`).
@@ -31,15 +32,17 @@ from experiments.run_folder import (
 )
 from experiments.tournament.game_records import RECORDS, RecordedActions
 from experiments.tournament.games_file import GAMES_FILES, games_file, read_games
+from experiments.tournament.html_report import REPORT
 from experiments.tournament.identity import check_goes_on, file_digests, noted_config, read_noted
 from experiments.tournament.journal import Journal
 from experiments.tournament.plan import Block, matches_of
+from experiments.tournament.ratings_file import RATINGS
 from experiments.tournament.results import PICTURE, SUMMARY, write_results
 from experiments.tournament.round_robin import Tournament
 from experiments.tournament.summary import MatchSummary
 
 CONFIG, JOURNAL, SESSIONS = "config.yaml", "games.journal", "sessions.json"
-FILES = (SUMMARY, PICTURE, RECORDS, SESSIONS, CONFIG, JOURNAL, *GAMES_FILES.values())
+FILES = (SUMMARY, RATINGS, PICTURE, REPORT, RECORDS, SESSIONS, CONFIG, JOURNAL, *GAMES_FILES.values())
 """What a tournament writes; what makes a folder one of a tournament's comes last."""
 
 
@@ -105,7 +108,7 @@ class ResultFolder:
             if not self.journal.games:
                 self.remove()
             return [], []
-        summaries, paths = write_results(self.path, self._tournament, self.journal)
+        summaries, paths = write_results(self.path, self._tournament, self.journal, *read_noted(self.path / CONFIG))
         self._sessions[-1] |= {
             "games": self._tournament.played(self.journal),
             "seconds": round(time.monotonic() - self._began, 3),

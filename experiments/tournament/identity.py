@@ -21,7 +21,7 @@ from experiments.tournament.plan import entrant_names, matches_of
 FORMAT = 2
 """The version of the result files. Version 1 had no journal, and no points by part in the table of games."""
 
-FREE_TO_CHANGE = ("name", "output", "batch", "jobs", "backend", "scheduler", "format", "games", "modules")
+FREE_TO_CHANGE = ("name", "output", "batch", "jobs", "backend", "scheduler", "format", "games", "anchor", "modules")
 """Keys that may differ when a tournament goes on: they don't change the games. More games come after the others."""
 _HOW = (
     "output",

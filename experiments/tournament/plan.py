@@ -51,9 +51,11 @@ def matches_of(config: TournamentConfig) -> list[Match]:
     A shard i/n has the i-th of n equal shares of the pairs of every match.
 
     Raises:
-        UserError: two agents are given the same name; a shard without any games.
+        UserError: two agents are given the same name; an anchor that is none of them; a shard without any games.
     """
     names = entrant_names(config.agents)
+    if config.anchor is not None and config.anchor not in names:
+        raise UserError(f"anchor: must be the name of one of the agents, {', '.join(names)}; got {config.anchor!r}")
     share, shares = (1, 1) if config.shard is None else parse_shard(config.shard)
     matches = []
     for number, (a, b) in enumerate(combinations(range(len(names)), 2), 1):

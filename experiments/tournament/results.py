@@ -115,7 +115,8 @@ def write_results(
             (folder / other).unlink(missing_ok=True)
         summaries = [one.summary for one in matches]
         with replacing(folder / SUMMARY) as temporary:
-            temporary.write_text(_table([summary_row(one.match.number, one.summary, sprt) for one in matches]), encoding="utf-8")
+            rows = [summary_row(one.match.number, one.summary, sprt) for one in matches]
+            temporary.write_text(_table(rows), encoding="utf-8")
         _draw(folder / PICTURE, summaries, tournament.config)
         reports = write_report(folder, TournamentResults(noted, made, matches, pool_ratings(summaries, noted)))
         if tournament.config.records:

@@ -28,7 +28,7 @@ from experiments.tournament.report import table
 from experiments.tournament.round_robin import make_entrants
 from experiments.tournament.summary import MatchSummary
 
-RESULTS = {"games.csv", "summary.csv", "config.yaml", "win_rates.png", "sessions.json"}
+RESULTS = {"games.csv", "summary.csv", "ratings.csv", "config.yaml", "win_rates.png", "report.html", "sessions.json"}
 UNFINISHED = RESULTS | {"games.journal"}
 
 
@@ -125,7 +125,7 @@ def test_same_seed_same_bytes_also_with_another_batch(config: Path, tmp_path: Pa
     for folder, *options in (("one",), ("two",), ("three", "batch=7"), ("four", "seed=2")):
         assert main(["tournament", str(config), *options, "--output", str(tmp_path / folder)]) == 0
     one = tmp_path / "one"
-    for name in ("games.csv", "summary.csv", "win_rates.png"):
+    for name in ("games.csv", "summary.csv", "ratings.csv", "win_rates.png"):
         assert (one / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
         assert (one / name).read_bytes() == (tmp_path / "three" / name).read_bytes()
     assert (one / "games.csv").read_bytes() != (tmp_path / "four" / "games.csv").read_bytes()
