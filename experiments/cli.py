@@ -43,6 +43,11 @@ COMMANDS = {
         "join the shards of a tournament to the results of one run",
         "cribbage merge runs/shard-1 runs/shard-2 --output runs/whole",
     ),
+    "report": _Command(
+        "experiments.tournament.report_command",
+        "make a tournament's report.html and ratings.csv from its files",
+        "cribbage report runs/quickstart-tournament",
+    ),
     "evaluate": _Command(
         "experiments.tournament.evaluate",
         "play two agents against each other on duplicate deals",
