@@ -383,13 +383,13 @@ def report(table: BoardTable) -> str:
     if table.reward == "win":
         lines.append(
             f"At 0-0 the dealer wins {100 * (1 + start) / 2:.2f} % of the games to {table.rules.target} "
-            f"(standard error {50 * error:.2f})."
+            f"(standard error {50 * error:.3f})."
         )
     else:
         lines.append(f"At 0-0 the dealer's mean reward ({table.reward}) is {start:+.4f} (standard error {error:.4f}).")
     worst = float(table.errors.max())
     scale, unit = (50, " %") if table.reward == "win" else (1, "")
-    lines.append(f"Standard errors are {scale * worst:.2f}{unit} at most, over all positions.")
+    lines.append(f"Standard errors are {scale * worst:.3f}{unit} at most, over all positions.")
     return "\n".join(lines)
 
 
