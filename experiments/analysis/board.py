@@ -58,7 +58,7 @@ _SLOTS = 4096  # deals played side by side
 _SEGMENT = 2**17  # deals that the environment is given at once
 _DEALER, _PONE = 0, 1  # seats
 _AGENT_STREAM = 1
-_OPEN = 0.9  # share of the greatest value, above which a position counts as decided
+_OPEN = 0.9  # difference of the chances to win and to lose, above which a position counts as decided
 TABLE, PICTURE = "board.npz", "board.png"
 
 load_board = load_board_table
@@ -329,7 +329,7 @@ def check_positions(table: BoardTable, number: int, seed: int) -> list[tuple[int
     Those that are all but decided are left out: few games from there would differ, and from all the same results no
     standard error can be told.
     """
-    open_ones = np.argwhere(np.abs(table.dealer) <= _OPEN * np.abs(table.dealer).max())
+    open_ones = np.argwhere(np.abs(table.solved_for(table.rules)) <= _OPEN)
     random = np.random.default_rng(seed)
     drawn = open_ones[random.permutation(len(open_ones))[: number - 1]]
     return [(0, 0), *((int(dealer), int(pone)) for dealer, pone in drawn)][:number]
