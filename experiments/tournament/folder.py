@@ -167,6 +167,8 @@ def clear(path: Path) -> None:
 
 def _read_resumed(path: Path, config: TournamentConfig) -> TournamentConfig:
     """The config that is noted in a folder that is to be gone on with, if it can be."""
+    if not (path / CONFIG).exists() and _has_only_begun(path):
+        return config
     if not path.is_dir() or not (path / CONFIG).exists():
         raise UserError(
             f"there is no tournament to resume in {str(path)!r}; start it without --resume (with --overwrite, if "
@@ -179,6 +181,15 @@ def _read_resumed(path: Path, config: TournamentConfig) -> TournamentConfig:
         if files[module] != file_digests(config).get(module):
             print(f"note: {module} has changed since the tournament was begun", file=sys.stderr)
     return noted
+
+
+def _has_only_begun(path: Path) -> bool:
+    """Whether a tournament was killed at its start, with an empty journal and nothing else in the folder."""
+    if not path.is_dir() or {one.name for one in path.iterdir() if one.suffix != TEMPORARY} != {JOURNAL}:
+        return False
+    journal = Journal.open(path / JOURNAL)
+    journal.close()
+    return journal.games == 0
 
 
 def _open_journal(path: Path, noted: TournamentConfig) -> Journal:

@@ -72,9 +72,14 @@ class Journal:
     def open(cls, path: Path) -> Journal:
         """The journal at a path, which is made if it is not there."""
         try:
-            return cls(path.open("r+b" if path.exists() else "w+b", buffering=0), str(path))
+            file = path.open("r+b" if path.exists() else "w+b", buffering=0)
         except OSError as error:
             raise UserError(f"can't open {str(path)!r}: {error.strerror or error}") from None
+        try:
+            return cls(file, str(path))
+        except BaseException:
+            file.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
