@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from cribbage_env.engine import PARTS
 from experiments.config import TournamentConfig
+from experiments.tournament.comparisons import compare
+from experiments.tournament.ratings_file import anchor_of, pool_ratings
 from experiments.tournament.statistics import Estimate, Sprt, anytime_interval, elo
 from experiments.tournament.summary import AGENTS, A, B, MatchSummary
 
@@ -19,7 +21,7 @@ def report(summaries: Sequence[MatchSummary], config: TournamentConfig) -> str:
     if config.sprt is not None:
         sections.append(_sprt_section(summaries, config.sprt.test()))
     if len(summaries) > 1:
-        sections.append(_cross_table(summaries))
+        sections += [_cross_table(summaries, config), *_ratings_section(summaries, config)]
     sections.append(_points_table(summaries))
     notes = [note for summary in summaries for note in _notes(summary)]
     if notes:
@@ -95,15 +97,36 @@ def _sprt_section(summaries: Sequence[MatchSummary], test: Sprt) -> str:
     return "\n".join(lines)
 
 
-def _cross_table(summaries: Sequence[MatchSummary]) -> str:
+def _cross_table(summaries: Sequence[MatchSummary], config: TournamentConfig) -> str:
     """Everyone's win rate against everyone, the best first."""
     rates, means = standings(summaries)
     names = list(means)
+    compared = zip(summaries, compare(summaries, config), strict=True)
+    clear = {summary.names for summary, comparison in compared if comparison.clear}
     rows = [["win rate against", *names, "mean"]]
     for name in names:
-        cells = [f"{100 * rates[name, other]:.1f} %" if (name, other) in rates else "" for other in names]
+        cells = []
+        for other in names:
+            mark = "*" if {(name, other), (other, name)} & clear else " "
+            cells.append(f"{100 * rates[name, other]:.1f} %{mark}" if (name, other) in rates else "")
         rows.append([name, *cells, f"{100 * means[name]:.1f} %"])
-    return table(rows, left=1)
+    how = "by confidence sequences" if config.sprt is not None else "Holm"
+    note = f"* not 50 %, significantly (5 %) after correction for {len(summaries)} comparisons ({how})"
+    return f"{table(rows, left=1)}\n{note}"
+
+
+def _ratings_section(summaries: Sequence[MatchSummary], config: TournamentConfig) -> list[str]:
+    """The agents' ratings, if there are any."""
+    ratings = pool_ratings(summaries, config)
+    if not ratings:
+        return []
+    anchor = anchor_of(ratings)
+    rows = [["rating (Elo)", "", "95 %", "games"]]
+    for one in ratings:
+        value, low, high = (f"{part:.0f}".replace("-0", "0") if abs(part) < 1 else f"{part:.0f}" for part in one.rating)
+        rows.append([one.name, value, "anchor" if one.name == anchor else f"[{low}, {high}]", f"{2 * one.pairs:,}"])
+    note = f"Bradley-Terry model; {anchor} is the anchor, 0 by definition (another one: anchor=NAME)"
+    return [f"{table(rows, left=1)}\n{note}"]
 
 
 def standings(summaries: Sequence[MatchSummary]) -> tuple[dict[tuple[str, str], float], dict[str, float]]:

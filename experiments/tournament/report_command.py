@@ -48,7 +48,7 @@ def read_results(folder: Path) -> TournamentResults:
     table = games_file(folder)
     if table is None:
         raise UserError(
-            f"there is no table of games in {str(folder)!r}; if the tournament is not finished, go on with it by --resume"
+            f"there is no table of games in {str(folder)!r}; a tournament that is not finished goes on with --resume"
         )
     matches = _read_matches(table, config)
     _check_complete(folder, table, matches)

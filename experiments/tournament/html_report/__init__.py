@@ -1,7 +1,8 @@
 """The report of a tournament: one HTML file that needs no other and loads nothing, for a desktop, a phone and paper.
 
 It follows from the games and ``config.yaml`` alone, so the same results give the same bytes. ``results.py`` is what it
-tells of, ``sections.py`` what it says, ``charts.py`` how it draws, ``style.css`` how it looks.
+tells of. ``page.py`` lists its sections, which are in ``strength.py``, ``games.py``, ``certainty.py`` and
+``repeat.py``; ``charts.py`` is how they draw, ``notes.py`` what they explain, ``style.css`` how all looks.
 """
 
 from experiments.tournament.html_report.course import MatchCourse

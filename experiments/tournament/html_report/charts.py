@@ -216,7 +216,7 @@ def difference_panel(course: MatchCourse, skunk_lines: Sequence[int | None], tit
         )  # fmt: skip
     inside.append(element("line", class_="reference", x1=x(0), x2=x(0), y1=_TOP, y2=base))
     edge = min(target, bins * width)
-    tick_step = next(step for step in (1, 2, 5, 10, 20, 30, 50, 100) if edge / step <= 4.5)
+    tick_step = next(step for step in (1, 2, 5, 10, 30, 60) if edge / step <= 4.5)
     for tick in range(-(edge // tick_step) * tick_step, edge + 1, tick_step):
         inside += _x_tick(x(tick), f"{abs(tick)}")
     return _panel(title, inside, "← B wins by points · A wins by points →")

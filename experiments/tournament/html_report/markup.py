@@ -16,7 +16,7 @@ class Markup(str):
     __slots__ = ()
 
 
-Child: TypeAlias = "str | Markup | None | Iterable[Child]"
+Child: TypeAlias = "str | Markup | Iterable[Child] | None"
 """What goes into an element: text, elements, nothing, or several of them."""
 
 

@@ -137,3 +137,13 @@ def interval_list(
 def details(summary: str, inside: Child) -> Markup:
     """Something to be opened."""
     return element("details", element("summary", summary), inside)
+
+
+def paragraph(text: Child) -> Markup:
+    """A paragraph."""
+    return element("p", text)
+
+
+def note(text: Child) -> Markup:
+    """A paragraph about how figures are to be read."""
+    return element("p", text, class_="note")
