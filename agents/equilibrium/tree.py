@@ -77,7 +77,7 @@ class Tree(NamedTuple):
     """(N, 2): the hands that pone and dealer have laid so far."""
     room: NDArray[np.int8]
     """(N,): the greatest value that may be laid, at most 10."""
-    count: NDArray[np.int8]
+    running_count: NDArray[np.int8]
     """(N,): the count, 0 to 30."""
     lowest: NDArray[np.int8]
     """(N, 2): the least value of the cards that pone and dealer hold, by the gos they said; 1 without."""
@@ -286,7 +286,7 @@ def _walk(
     held: NDArray[np.int8],
     laid: NDArray[np.int16],
     room: NDArray[np.int8],
-    count: NDArray[np.int8],
+    running_count: NDArray[np.int8],
     lowest: NDArray[np.int8],
     seen: NDArray[np.uint64],
     parent: NDArray[np.int32],
@@ -336,7 +336,7 @@ def _walk(
                 if value > space or value < low[depth, seat] or int(gone[depth] >> np.uint64(4 * rank)) & 15 >= 4:
                     continue
                 seen_then = gone[depth] + (np.uint64(1) << np.uint64(4 * rank))
-                if _enough(seen_then, low[depth, seat], own - 1) and _enough(seen_then, low[depth, other], others):
+                if _enough(seen_then, low[depth, seat], own - 1):
                     options[depth, n] = rank
                     n += 1
             if space < MAX_VALUE and _enough(gone[depth], max(low[depth, seat], space + 1), own):
@@ -351,7 +351,7 @@ def _walk(
                 held[nodes, seat] = own
                 held[nodes, other] = others
                 room[nodes] = min(space, MAX_VALUE)
-                count[nodes] = row[COUNT]
+                running_count[nodes] = row[COUNT]
                 seen[nodes] = gone[depth]
                 parent[nodes] = led_from
                 by[nodes] = led_by
@@ -584,7 +584,7 @@ def build_tree(cards: int = MAX_CARDS, pack: tuple[int, ...] = FULL_PACK) -> Tre
             "held": np.zeros((nodes, 2), np.int8),
             "laid": np.zeros((nodes, 2), np.int16),
             "room": np.zeros(nodes, np.int8),
-            "count": np.zeros(nodes, np.int8),
+            "running_count": np.zeros(nodes, np.int8),
             "lowest": np.zeros((nodes, 2), np.int8),
             "seen": np.zeros(nodes, np.uint64),
             "parent": np.zeros(nodes, np.int32),
@@ -640,7 +640,7 @@ class Step(NamedTuple):
     """Who acts."""
     edge: int
     """A rank, or :data:`PASS`."""
-    count: int
+    running_count: int
     """The count after it; for a pass, the one at which nothing fits."""
     points: int
     """Pone's points minus dealer's that it makes."""
@@ -651,7 +651,7 @@ def history(tree: Tree, node: int) -> list[Step]:
     steps: list[Step] = []
     while tree.parent[node] >= 0:
         before, edge = int(tree.parent[node]), int(tree.by[node])
-        count = int(tree.count[before]) + (0 if edge == PASS else int(card_value(4 * edge)))
+        count = int(tree.running_count[before]) + (0 if edge == PASS else int(card_value(4 * edge)))
         points = int(tree.points[node]) - int(tree.points[before])
         steps.insert(0, Step(int(tree.mover[before]), edge, count, points))
         node = before

@@ -1,0 +1,110 @@
+"""Where a policy loses points: the terms add up to what a best response gains, and each is what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agents.equilibrium.mistakes import losses, node_reach
+from agents.equilibrium.policies import normalised, option_counts, uniform_policy
+from agents.equilibrium.prior import dealt_weights
+from agents.equilibrium.solver import Solver, exploitability, play_value
+from agents.equilibrium.traverse import BEST, VALUE, Walker
+from agents.equilibrium.tree import DEALER_SEAT, PASS, PONE, Tree, build_tree, history
+
+COPIES = (2, 1, 2, 2, 3, 1, 0, 2, 1, 2, 0, 0, 1)
+
+
+@pytest.fixture(scope="module")
+def tree() -> Tree:
+    return build_tree(3, COPIES)
+
+
+@pytest.fixture(scope="module")
+def walker(tree: Tree) -> Walker:
+    return Walker(tree, dealt_weights(3, COPIES))
+
+
+def random_policy(tree: Tree, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    policy = normalised(option_counts(tree), rng.random(tree.policy_size).astype(np.float32) ** 4)
+    return policy, rng.random(int(tree.end_slots[-1])).astype(np.float32)
+
+
+@pytest.mark.parametrize("seat", [PONE, DEALER_SEAT])
+def test_losses_add_up_to_what_a_best_response_gains(walker: Walker, tree: Tree, seat: int) -> None:
+    policy = random_policy(tree, 1)
+    found = losses(walker, seat, *policy, most=tree.policy_size)
+    gain = walker.walk(seat, BEST, *policy).sum() - walker.walk(seat, VALUE, *policy).sum()
+    assert found.gain == pytest.approx(gain, abs=1e-12)
+    assert found.at_ends > 0  # random orders of the last two cards lose something
+    listed = sum(mistake.loss for mistake in found.mistakes)
+    assert listed + found.at_ends == pytest.approx(gain, abs=1e-6)
+
+
+@pytest.mark.parametrize("seat", [PONE, DEALER_SEAT])
+def test_a_mistake_is_frequency_times_cost(walker: Walker, tree: Tree, seat: int) -> None:
+    policy = random_policy(tree, 2)
+    found = losses(walker, seat, *policy, most=50)
+    assert len(found.mistakes) == 50
+    assert found.mistakes == sorted(found.mistakes, key=lambda mistake: -mistake.loss)
+    for mistake in found.mistakes:
+        assert tree.mover[mistake.node] == seat
+        assert min(mistake.costs) == 0
+        assert sum(mistake.policy) == pytest.approx(1, abs=1e-6)
+        mean = sum(share * cost for share, cost in zip(mistake.policy, mistake.costs, strict=True))
+        assert mistake.frequency * mean == pytest.approx(mistake.loss, rel=1e-4)
+        assert 0 < mistake.frequency < 1
+
+
+def test_the_first_lead_is_as_frequent_as_the_hand(walker: Walker, tree: Tree) -> None:
+    found = losses(walker, PONE, *random_policy(tree, 3), most=2000)
+    leads = [mistake for mistake in found.mistakes if mistake.node == 0]
+    assert len(leads) > 10
+    for mistake in leads:
+        assert mistake.frequency == pytest.approx(float(walker.weights[mistake.hand].sum()), rel=1e-5)
+
+
+def test_mending_a_mistake_brings_its_loss(walker: Walker, tree: Tree) -> None:
+    """Once everything else of the seat is at its best, only the one mistake is lost, and no more than it cost."""
+    solver = Solver(tree, dealt_weights(3, COPIES))
+    for _ in range(60):
+        solver.iterate()
+    policy, ends = solver.policy(), uniform_policy(tree)[1]
+    before = losses(walker, PONE, policy, ends, most=1)
+    assert before.mistakes[0].loss < 1e-3
+    assert before.gain < exploitability(walker, uniform_policy(tree)[0], ends).mean
+
+
+def test_nothing_is_lost_by_a_best_response(walker: Walker, tree: Tree) -> None:
+    """A pure best response, found by the costs themselves, has nothing left to mend in its decisions."""
+    policy, ends = random_policy(tree, 4)
+    counts = option_counts(tree).astype(np.int64)
+    choices = np.zeros(tree.policy_size, np.float32)
+    walker.walk(PONE, BEST, policy, ends, written=choices)
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    best = np.maximum.reduceat(choices, first)
+    pure = normalised(option_counts(tree), (choices == np.repeat(best, counts)).astype(np.float32))
+    mixed = np.where(np.repeat(tree.mover == PONE, np.diff(tree.slots)), pure, policy)
+    found = losses(walker, PONE, mixed, ends, most=3)
+    assert found.gain == pytest.approx(found.at_ends, abs=1e-6)
+    assert play_value(walker, mixed, ends) > play_value(walker, policy, ends)
+
+
+def test_reach_follows_the_policy(tree: Tree) -> None:
+    policy, _ = random_policy(tree, 5)
+    assert (node_reach(tree, 0, PONE, policy) == 1).all()
+    for node in np.random.default_rng(0).choice(tree.nodes, 200, replace=False):
+        for seat in (PONE, DEALER_SEAT):
+            reach = node_reach(tree, int(node), seat, policy)
+            assert reach.shape == ((1, 13, 91, 455)[tree.held[node, seat]],)
+            assert ((reach >= 0) & (reach <= 1 + 1e-6)).all()
+
+
+def test_history_is_the_way_from_the_root(tree: Tree) -> None:
+    for node in np.random.default_rng(1).choice(tree.nodes, 200, replace=False):
+        steps = history(tree, int(node))
+        laid = [step for step in steps if step.edge != PASS]
+        assert len(laid) == 6 - int(tree.held[node].sum())
+        assert sum(step.points for step in steps) == tree.points[node]
+        assert all(0 < step.running_count <= 31 for step in steps)
