@@ -57,7 +57,7 @@ from cribbage_env.engine import (
 )
 from cribbage_env.jit import inline_jit, jit
 from cribbage_env.rules import Rules
-from cribbage_env.scoring import HEELS_POINTS, show_points, show_table
+from cribbage_env.scoring import HEELS_POINTS, flush_points, nobs_points
 from cribbage_env.vector_env import CribbageVectorEnv
 from experiments.tournament.match import Games
 from experiments.tournament.rank_deals import (
@@ -70,6 +70,7 @@ from experiments.tournament.rank_deals import (
     play_step,
     rank_tables,
     six_number,
+    two_number,
 )
 
 MICRO = 1_000_000
@@ -180,7 +181,8 @@ def deal_luck(
 def starter_luck(
     row: State,
     action: int,
-    table: NDArray[np.int8],
+    hand: NDArray[np.int8],
+    crib: NDArray[np.int8],
     ranks: NDArray[np.int8],
     board: NDArray[np.float64],
     codes: NDArray[np.int64],
@@ -189,14 +191,15 @@ def starter_luck(
     left: NDArray[np.int64],
     played: NDArray[np.int64],
     cards: NDArray[np.int64],
+    suits: NDArray[np.int64],
 ) -> float:
     """What the starter is worth to the dealer, minus the mean of the 40 cards that it could have been.
 
     Args:
         row: a game in which the dealer is about to discard.
         action: the dealer's discard, 0..14.
-        table: :func:`cribbage_env.scoring.show_table`.
-        cards: scratch space, (6,) int64; the others are those of :func:`deal_luck`.
+        hand, crib, ranks, board, codes, scratch, no_log, left, played: see :func:`deal_luck`.
+        cards, suits: scratch space, (6,) and (2, 4) int64.
     """
     dealer = int(row[DEALER])
     pone = 1 - dealer
@@ -204,7 +207,7 @@ def starter_luck(
         cards[i] = row[CARDS + 6 * dealer + KEPT_PLACES[action, i]]
     for i in range(2):
         cards[4 + i] = row[CARDS + 6 * dealer + PAIRS[action, i]]
-    d0, d1, d2, d3 = cards[0], cards[1], cards[2], cards[3]
+    d0, d1, d2, d3, c2, c3 = cards[0], cards[1], cards[2], cards[3], cards[4], cards[5]
     at = KEPT + 4 * pone
     p0, p1, p2, p3 = int(row[at]), int(row[at + 1]), int(row[at + 2]), int(row[at + 3])
     c0, c1 = int(row[THROWN + 2 * pone]), int(row[THROWN + 2 * pone + 1])
@@ -213,22 +216,30 @@ def starter_luck(
     look_up_play(codes, ranks, dealer_hand, pone_hand, scratch, no_log, left)
     low, high = codes[dealer_hand, pone_hand, 0], codes[dealer_hand, pone_hand, 1]
     _play_all(low, high, int(row[SCORE + dealer]), int(row[SCORE + pone]), board.shape[0], played)
+    # What the starter's suit adds (flush and nobs) to pone's points and the dealer's, and what its rank does.
+    for suit in range(4):
+        suits[0, suit] = flush_points(p0, p1, p2, p3, suit, False) + nobs_points(p0, p1, p2, p3, suit)
+        suits[1, suit] = flush_points(d0, d1, d2, d3, suit, False) + nobs_points(d0, d1, d2, d3, suit)
+        suits[1, suit] += flush_points(c0, c1, c2, c3, suit, True) + nobs_points(c0, c1, c2, c3, suit)
     dealt = np.uint64(0)
     one = np.uint64(1)
     for i in range(12):
         dealt |= one << np.uint64(row[CARDS + i])
+    crib_first = two_number(min(c2 >> 2, c3 >> 2), max(c2 >> 2, c3 >> 2))
+    crib_second = two_number(min(c0 >> 2, c1 >> 2), max(c0 >> 2, c1 >> 2))
     starter = int(row[STARTER])
     value = 0.0
     total = 0.0
-    for card in range(52):
-        if not (dealt >> np.uint64(card)) & one:
-            pone_points = show_points(table, p0, p1, p2, p3, card, False)
-            dealer_points = show_points(table, d0, d1, d2, d3, card, False)
-            dealer_points += show_points(table, c0, c1, cards[4], cards[5], card, True)
-            this = _show(played, card >> 2 == JACK, pone_points, dealer_points, board)
-            total += this
-            if card == starter:
-                value = this
+    for rank in range(13):
+        pone_points = int(hand[pone_hand, rank])
+        dealer_points = int(hand[dealer_hand, rank]) + int(crib[crib_first, crib_second, rank])
+        for suit in range(4):
+            card = 4 * rank + suit
+            if not (dealt >> np.uint64(card)) & one:
+                this = _show(played, rank == JACK, pone_points + suits[0, suit], dealer_points + suits[1, suit], board)
+                total += this
+                if card == starter:
+                    value = this
     return value - total / 40
 
 
@@ -238,7 +249,6 @@ def _add_luck(
     numbers: NDArray[np.int64],
     actions: NDArray[np.int64],
     tables: RankTables,
-    table: NDArray[np.int8],
     board: NDArray[np.float64],
     codes: NDArray[np.int64],
     scratch: State,
@@ -251,6 +261,7 @@ def _add_luck(
     left = np.empty(13, np.int64)
     played = np.empty((_PLAYED, 3), np.int64)
     cards = np.empty(6, np.int64)
+    suits = np.empty((2, 4), np.int64)
     kept, thrown, hand, crib, ranks = tables.kept, tables.thrown, tables.hand, tables.crib, tables.ranks
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -261,7 +272,9 @@ def _add_luck(
             if with_deal:
                 value = deal_luck(row, kept, thrown, hand, crib, ranks, board, codes, scratch, no_log, left, played)
         elif with_starter and 0 <= actions[i] < NUM_DISCARDS:
-            value = starter_luck(row, actions[i], table, ranks, board, codes, scratch, no_log, left, played, cards)
+            value = starter_luck(
+                row, actions[i], hand, crib, ranks, board, codes, scratch, no_log, left, played, cards, suits
+            )
         luck[i] += value / 2 if row[DEALER] == 0 else -value / 2  # a win is worth one game, from -1 to 1
 
 
@@ -292,7 +305,6 @@ class LuckObserver:
         self._deal = deal
         self._starter = starter
         self._tables = rank_tables()
-        self._show_table = show_table()
         self._codes = _codes()
         self._scratch = np.zeros(STATE_SIZE, np.int16)
         self._no_log = np.zeros((0, EVENT_SIZE), np.int16)
@@ -306,8 +318,8 @@ class LuckObserver:
     def before_step(self, env: CribbageVectorEnv, actions: NDArray[np.int64]) -> None:
         """See :class:`experiments.tournament.match.GameObserver`."""
         _add_luck(
-            env.rows, env.numbers, actions, self._tables, self._show_table, self._board, self._codes, self._scratch,
-            self._no_log, self._deal, self._starter, self._luck,
+            env.rows, env.numbers, actions, self._tables, self._board, self._codes, self._scratch, self._no_log,
+            self._deal, self._starter, self._luck,
         )  # fmt: skip
 
     def after_step(self, env: CribbageVectorEnv, slots: NDArray[np.int64], results: Mapping[str, NDArray[Any]]) -> None:

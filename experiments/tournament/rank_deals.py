@@ -210,11 +210,12 @@ def value_of_laying(row: State, card: int, left: NDArray[np.int64]) -> float:
     if count == MAX_COUNT:
         begin = end + 1
         count = 0
-    # Most replies can't score; only the points of the others are asked for. A run would be made of
-    # the reply and at least the two cards before it, which are of different ranks not far apart.
+    # Most replies can't score; only the points of the others are asked for. A run would be made of the reply, at least
+    # the two cards before it, and at most all of the count: so none of them is further apart than there are cards.
     rank = card >> 2
-    apart = abs(rank - int(row[LAID_CARDS + end - 1] >> 2)) if begin < end else 0
-    may_run = 0 < apart < 7
+    laid = end + 1 - begin
+    apart = abs(rank - int(row[LAID_CARDS + end - 1] >> 2)) if laid > 1 else 0
+    may_run = 0 < apart <= laid
     replies = 0
     points = 0
     for reply in range(13):
@@ -223,7 +224,8 @@ def value_of_laying(row: State, card: int, left: NDArray[np.int64]) -> float:
             break
         if left[reply] > 0:
             replies += left[reply]
-            if may_run or reply == rank or after in (FIFTEEN, MAX_COUNT):
+            near = may_run and abs(reply - rank) <= laid
+            if near or reply == rank or after in (FIFTEEN, MAX_COUNT):
                 row[LAID_CARDS + end + 1] = 4 * reply
                 fifteen, thirty_one, pair, run = play_parts(row, LAID_CARDS + begin, LAID_CARDS + end + 2, after)
                 points += left[reply] * (fifteen + thirty_one + pair + run)

@@ -129,8 +129,8 @@ def deal_luck_of(row: np.ndarray) -> float:
 
 def starter_luck_of(row: np.ndarray, action: int) -> float:
     board = luck_board(int(row[5]))
-    cards = np.zeros(6, np.int64)
-    return float(starter_luck(row, action, show_table(), TABLES.ranks, board, CODES, *scratch(), cards))
+    more = np.zeros(6, np.int64), np.zeros((2, 4), np.int64)
+    return float(starter_luck(row, action, TABLES.hand, TABLES.crib, TABLES.ranks, board, CODES, *scratch(), *more))
 
 
 POSITIONS = [(0, 0, 121), (60, 75, 121), (100, 95, 121), (112, 118, 121), (119, 120, 121), (30, 52, 61), (5, 3, 9)]
