@@ -261,7 +261,7 @@ def _percent(rate: float) -> str:
 
 def _duration(seconds: float) -> str:
     """Such as ``3 h 20 min``: two units."""
-    units = (("days", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
     for (name, size), (smaller, part) in pairwise(units):
         if seconds >= size:
             return f"{int(seconds // size)} {name} {int(seconds % size // part)} {smaller}"

@@ -87,10 +87,10 @@ def _sprt_section(summaries: Sequence[MatchSummary], test: Sprt) -> str:
     rates = [f"{100 * rate:.2f} % (Elo {elo(rate):+.1f})" for rate in (test.rate0, test.rate1)]
     lines = [
         f"SPRT of H0: A wins {rates[0]}, against H1: {rates[1]}; alpha {test.alpha:g}, beta {test.beta:g}, looked at",
-        f"every {test.check_every:,} pairs. H0 is accepted at {test.lower:.2f}, H1 at {test.upper:.2f}. A match that",
-        "stops when it is decided looks more decided than it is: its plain win rate is biased, and its interval",
-        "too short. Corrected: median-unbiased, for this test. Any stopping: a confidence sequence, which holds",
-        "whenever and for whatever reason a match stops.",
+        f"every {test.check_every:,} pairs. H0 is accepted at {test.lower:.2f}, H1 at {test.upper:.2f}.",
+        "A match that stops when it is decided looks more decided than it is: its plain win rate is biased, and its",
+        "interval too short. Corrected: median-unbiased, for this test. Any stopping: a confidence sequence, which",
+        "holds whenever and for whatever reason a match stops.",
         "",
         table(rows, left=2),
     ]

@@ -9,6 +9,7 @@ sequential methods", 2000, chapter 19). All terms are positive, so nothing cance
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ def probability_of_less(
     if steps == 0:
         return float(ndtr((position - drift * first) / first_deviation))
 
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = _gauss_legendre()
     nodes = (lower + upper) / 2 + (upper - lower) / 2 * nodes
     weights = (upper - lower) / 2 * weights
     walks = weights * _normal(nodes - drift * first, first_deviation)  # at the first look: those that go on, by node
@@ -72,6 +73,12 @@ def probability_of_less(
         less += float(walks @ leaves)
         walks = walks @ onwards
     return less + float(walks @ ndtr((position - nodes - drift * step) / deviation))
+
+
+@cache
+def _gauss_legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes and weights for integrals from -1 to 1."""
+    return np.polynomial.legendre.leggauss(_NODES)
 
 
 def _normal(distances: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:

@@ -34,7 +34,7 @@ Decision = Literal["continue", "accept H0", "accept H1"]
 DEFAULT_CHECK_EVERY = 50
 _LEAST_WINDOW = 1e-6  # rates closer than that can't be told apart in any match
 _STEPS = 100  # of Newton's method at most; about six are needed
-_PRECISION = 1e-14
+_PRECISION = 1e-12  # of a multiplier; the likelihood is flat there
 _MARGIN = 1e-6  # between the smallest and largest score and the rates that are tried
 
 
