@@ -224,21 +224,25 @@ def _tilt(counts: NDArray[np.float64], distances: NDArray[np.float64]) -> NDArra
 
     Newton's method, and bisection where it would leave the bracket.
     """
-    low = np.full(counts.shape[:-1], -1 / distances.max())
-    high = np.full(counts.shape[:-1], -1 / distances.min())
-    tilt = np.zeros(counts.shape[:-1])
+    rows = counts.reshape(-1, counts.shape[-1])
+    low = np.full(len(rows), -1 / distances.max())
+    high = np.full(len(rows), -1 / distances.min())
+    tilts = np.zeros(len(rows))
+    on = np.arange(len(rows))  # those that have not converged
     for _ in range(_STEPS):
+        tilt, numbers = tilts[on], rows[on]
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.where(counts > 0, distances / (1 + tilt[..., None] * distances), 0.0)
-            slope = (counts * ratios).sum(axis=-1)
-            newton = tilt + slope / (counts * ratios**2).sum(axis=-1)
-        low = np.where(slope > 0, tilt, low)
-        high = np.where(slope < 0, tilt, high)
-        new = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
-        if np.all(np.abs(new - tilt) <= _PRECISION):
-            return new
-        tilt = new
-    return tilt
+            ratios = np.where(numbers > 0, distances / (1 + tilt[:, None] * distances), 0.0)
+            slope = (numbers * ratios).sum(axis=-1)
+            newton = tilt + slope / (numbers * ratios**2).sum(axis=-1)
+        low[on] = np.where(slope > 0, tilt, low[on])
+        high[on] = np.where(slope < 0, tilt, high[on])
+        inside = (newton > low[on]) & (newton < high[on])
+        tilts[on] = np.where(inside, newton, (low[on] + high[on]) / 2)
+        on = on[np.abs(tilts[on] - tilt) > _PRECISION]
+        if not len(on):
+            break
+    return tilts.reshape(counts.shape[:-1])
 
 
 def _variance_at(mean: float, counts: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
