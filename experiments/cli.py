@@ -33,6 +33,11 @@ COMMANDS = {
         "train an agent by self-play from a config file",
         "cribbage train configs/train/quickstart.yaml learner.lr=3e-4 --seed 1",
     ),
+    "solve": _Command(
+        "experiments.solving.command",
+        "find a near-equilibrium of the play from a config file",
+        "cribbage solve configs/solve/play.yaml exploitability=1e-3",
+    ),
     "tournament": _Command(
         "experiments.tournament.command",
         "play a round robin on duplicate deals from a config file",
@@ -62,6 +67,11 @@ COMMANDS = {
         "experiments.analysis.command",
         "measure what rules, discards and positions are worth",
         "cribbage analyse rules --games 20000 --seed 2",
+    ),
+    "exploit": _Command(
+        "experiments.analysis.exploit",
+        "measure exactly how far an agent's play is from optimal, and find its most costly mistakes",
+        "cribbage exploit greedy --against expected --prior expected",
     ),
     "replay": _Command(
         "experiments.replay",
