@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from cribbage_env.cards import RANKS
 from cribbage_env.rules import Line, Rules
 from cribbage_env.streams import MAX_SEED
 
@@ -325,6 +326,50 @@ class TrainConfig(Config):
             raise ValueError(
                 f"learner.lr_end must be at most learner.lr ({self.learner.lr}), got {self.learner.lr_end}"
             )
+        return self
+
+
+def _starter_rank(value: Any) -> Any:
+    """A rank as the project writes it: YAML reads 5 as a number, and people write 10."""
+    text = str(value).upper() if isinstance(value, str | int) and not isinstance(value, bool) else value
+    return {"1": "A", "10": "T"}.get(text, text) if isinstance(text, str) else value
+
+
+class SolveConfig(Config):
+    """A near-equilibrium of the play."""
+
+    name: str = Field("play", pattern=r"^[\w][\w.-]*$", description="results go to runs/<name>")
+    output: str | None = Field(None, min_length=1, description="another folder for the results than runs/<name>")
+    prior: str = Field(
+        "expected", min_length=1, description="the agent whose discards give the kept hands; uniform: any four cards"
+    )
+    starter: Annotated[Literal[tuple(RANKS)] | None, BeforeValidator(_starter_rank)] = Field(  # type: ignore[valid-type]
+        None, description="the rank of the starter (A, 2 .. 9, T, J, Q, K), if both players know it; None: any"
+    )
+    cards: int = Field(4, ge=2, le=4, description="that each player keeps; fewer make small games, with prior uniform")
+    objective: Literal["points"] = Field("points", description="what is maximised: points scored minus conceded")
+    random_share: Float = Field(
+        2e-4, ge=0, le=1, description="weight of hands that are never kept, so that they are played well too"
+    )
+    exploitability: Float | None = Field(None, gt=0, description="end when it is this small, in points a deal")
+    iterations: int | None = Field(None, ge=1, le=10**6, description="end after so many")
+    minutes: Float | None = Field(None, gt=0, le=1e6, description="end after that time")
+    check_every: int = Field(10, ge=1, le=10**6, description="iterations between checks of the exploitability")
+    small: Float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="write strategy-small.bin too, without decisions that come up less often than this; 0: don't",
+    )
+    threads: int | None = Field(None, ge=1, le=1024, description="None: one a core; changes speed, not results")
+    modules: list[str] = Field([], description="modules or .py files that register agents of your own")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> SolveConfig:
+        if self.exploitability is None and self.iterations is None and self.minutes is None:
+            raise ValueError("say when to end: set exploitability, iterations or minutes")
+        if self.cards < 4 and self.prior != "uniform":
+            raise ValueError(f"cards: {self.cards} needs prior: uniform (agents keep four cards), got {self.prior}")
         return self
 
 

@@ -147,7 +147,7 @@ def test_torch_is_loaded_only_where_it_is_needed(load: str) -> None:
 
 # --- Configs ------------------------------------------------------------------------------------------------
 
-SCHEMAS = {"train": ["TrainConfig"], "tournament": ["TournamentConfig"]}
+SCHEMAS = {"train": ["TrainConfig"], "tournament": ["TournamentConfig"], "solve": ["SolveConfig"]}
 """Schemas in experiments/config.py of the configs in each folder of configs/."""
 
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))

@@ -1,0 +1,1 @@
+"""``cribbage solve``: a near-equilibrium of the play, its certificate, tables and pictures."""
