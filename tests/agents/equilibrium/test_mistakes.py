@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.equilibrium.hands import hand_tables, possible
+from agents.equilibrium.hands import NUM_HANDS, hand_tables, possible
 from agents.equilibrium.mistakes import losses, node_reach
 from agents.equilibrium.policies import normalised, option_counts, uniform_policy
 from agents.equilibrium.prior import dealt_weights
@@ -13,17 +13,17 @@ from agents.equilibrium.solver import Solver, exploitability, play_value
 from agents.equilibrium.traverse import BEST, VALUE, Walker
 from agents.equilibrium.tree import DEALER_SEAT, PAIR_END, PASS, PONE, Tree, build_tree, history
 
-COPIES = (1, 0, 0, 2, 3, 1, 0, 2, 0, 2, 0, 0, 0)
+COPIES = (2, 1, 0, 0, 2, 0, 0, 0, 0, 3, 2, 0, 0)  # small, with enough tens for players to be left alone with two cards
 
 
 @pytest.fixture(scope="module")
 def tree() -> Tree:
-    return build_tree(3, COPIES)
+    return build_tree(4, COPIES)
 
 
 @pytest.fixture(scope="module")
 def walker(tree: Tree) -> Walker:
-    return Walker(tree, dealt_weights(3, COPIES))
+    return Walker(tree, dealt_weights(4, COPIES))
 
 
 def random_policy(tree: Tree, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -57,7 +57,8 @@ def test_losses_add_up_to_what_a_best_response_gains(walker: Walker, tree: Tree,
     gain = walker.walk(seat, BEST, policy, ends).sum() - walker.walk(seat, VALUE, policy, ends).sum()
     found = losses(walker, seat, policy, ends)
     assert found.gain == pytest.approx(gain, abs=1e-12)
-    assert found.at_ends > 1e-4  # random orders of the last two cards lose something
+    # random orders of the last two cards lose something; in this pack pone is never left alone with a choice
+    assert found.at_ends > 1e-5 if seat == DEALER_SEAT else abs(found.at_ends) < 1e-6
     assert len(found.mistakes) == 10
     assert sum(mistake.loss for mistake in found.mistakes) < gain
     found = losses(walker, seat, policy, best_orders(tree))
@@ -90,7 +91,7 @@ def test_the_first_lead_is_as_frequent_as_the_hand(walker: Walker, tree: Tree) -
 
 def test_mending_a_mistake_brings_its_loss(walker: Walker, tree: Tree) -> None:
     """Once everything else of the seat is at its best, only the one mistake is lost, and no more than it cost."""
-    solver = Solver(tree, dealt_weights(3, COPIES))
+    solver = Solver(tree, dealt_weights(4, COPIES))
     for _ in range(60):
         solver.iterate()
     policy, ends = solver.policy(), uniform_policy(tree)[1]
@@ -120,7 +121,7 @@ def test_reach_follows_the_policy(tree: Tree) -> None:
     for node in np.random.default_rng(0).choice(tree.nodes, 200, replace=False):
         for seat in (PONE, DEALER_SEAT):
             reach = node_reach(tree, int(node), seat, policy)
-            assert reach.shape == ((1, 13, 91, 455)[tree.held[node, seat]],)
+            assert reach.shape == (NUM_HANDS[tree.held[node, seat]],)
             assert ((reach >= 0) & (reach <= 1 + 1e-6)).all()
 
 
@@ -128,6 +129,6 @@ def test_history_is_the_way_from_the_root(tree: Tree) -> None:
     for node in np.random.default_rng(1).choice(tree.nodes, 200, replace=False):
         steps = history(tree, int(node))
         laid = [step for step in steps if step.edge != PASS]
-        assert len(laid) == 6 - int(tree.held[node].sum())
+        assert len(laid) == 8 - int(tree.held[node].sum())
         assert sum(step.points for step in steps) == tree.points[node]
         assert all(0 < step.running_count <= 31 for step in steps)
