@@ -85,7 +85,7 @@ class ResultFolder:
             UserError: it can't be written.
         """
         config = self._tournament.config
-        how = {"jobs": config.jobs, "backend": config.backend}
+        how = {"jobs": config.jobs, "backend": config.backend, "batch": config.batch}
         self._sessions.append(new_session(command, **how, games_before=self._tournament.played(self.journal)))
         try:
             with replacing(self.path / CONFIG) as temporary:

@@ -23,12 +23,8 @@ FORMAT = 2
 
 FREE_TO_CHANGE = ("name", "output", "batch", "jobs", "backend", "scheduler", "format", "games", "anchor", "modules")
 """Keys that may differ when a tournament goes on: they don't change the games. More games come after the others."""
-_HOW = (
-    "output",
-    "jobs",
-    "backend",
-    "scheduler",
-)  # not noted, so that all ways to play a tournament give the same bytes
+_HOW = ("output", "batch", "jobs", "backend", "scheduler")
+"""Keys that are not noted: however a tournament is played, the bytes are the same. They are in ``sessions.json``."""
 _CHECKPOINT = "checkpoint.pt"
 
 

@@ -466,9 +466,7 @@ def test_a_tournament_goes_on_where_it_was(half: Path, monkeypatch: pytest.Monke
     pairs = sorted((match, pair) for match, first, count in played for pair in range(first, first + count))
     there = {(1, pair) for pair in [*range(200), *range(300, 340)]} | {(2, pair) for pair in range(10, 40)}
     assert pairs == sorted({(match, pair) for match in (1, 2, 3) for pair in range(350)} - there)
-    config = Path("half/config.yaml")
-    assert "batch: 100" in config.read_text()
-    config.write_text(config.read_text().replace("batch: 100", "batch: 64"))
+    assert yaml.safe_load(Path("half/sessions.json").read_text())[-1]["batch"] == 100
     assert same("one", "half")
 
 
@@ -609,7 +607,7 @@ def start(*argv: str) -> subprocess.Popen[str]:
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    for _ in range(3000):
+    for _ in range(9000):  # three minutes: on a busy machine the engine is compiled first
         if condition():
             return
         assert process.poll() is None, process.communicate()
@@ -680,7 +678,7 @@ def test_a_killed_workers_block_is_played_again(half: Path) -> None:
     process = start("--output", "out", "--jobs", "2")
     wait_until(grows_beyond(Path("out/games.journal"), 1000), process)
     os.kill(workers_of(process)[0], signal.SIGKILL)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
     assert "a worker process has died; its block is played again" in errors
     assert "Traceback" not in errors
@@ -698,8 +696,8 @@ def test_ctrl_c_ends_all_processes(folder: Path, times: int) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         time.sleep(0.3)
     asked = time.monotonic()
-    _, errors = process.communicate(timeout=60)
-    assert time.monotonic() - asked < 15
+    _, errors = process.communicate(timeout=180)
+    assert time.monotonic() - asked < 30
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert "games were finished and are kept in out; the same command with --resume goes on" in errors
