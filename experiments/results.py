@@ -18,6 +18,7 @@ from experiments.tournament.folder import CONFIG
 from experiments.tournament.games_file import NAMES, columns_of, games_file, read_games
 from experiments.tournament.identity import read_noted
 from experiments.tournament.plan import matches_of
+from experiments.tournament.ratings_file import RATINGS
 from experiments.tournament.results import SUMMARY
 
 if TYPE_CHECKING:  # it takes a second to import
@@ -69,20 +70,35 @@ def load_summary(folder: str | Path) -> pandas.DataFrame:
     Raises:
         UserError: there is none, a column is missing, or a row is damaged: it is named by its line.
     """
+    return _load_table(Path(folder) / SUMMARY, ("a", "b", "sprt"), _SUMMARY_COLUMNS)
+
+
+def load_ratings(folder: str | Path) -> pandas.DataFrame:
+    """The agents' ratings, the best first, a row each, from ``ratings.csv`` in a tournament's result folder.
+
+    Raises:
+        UserError: there is none, a column is missing, or a row is damaged: it is named by its line.
+    """
+    return _load_table(Path(folder) / RATINGS, ("agent",), _RATING_COLUMNS)
+
+
+def _load_table(path: Path, text: tuple[str, ...], needed: tuple[str, ...]) -> pandas.DataFrame:
+    """A CSV file of a result folder: the columns ``text`` are text, those that are there, all others numbers."""
     import pandas
 
-    path = Path(folder) / SUMMARY
     try:
-        table = pandas.read_csv(path, keep_default_na=False, na_values=["nan"], dtype={"a": str, "b": str})
+        table = pandas.read_csv(path, keep_default_na=False, na_values=["nan"], dtype=dict.fromkeys(text, str))
     except FileNotFoundError:
-        raise UserError(f"there is no {SUMMARY} in {str(folder)!r}; `cribbage tournament` makes one") from None
+        raise UserError(f"there is no {path.name} in {str(path.parent)!r}; `cribbage tournament` makes one") from None
     except (OSError, ValueError) as error:  # pandas' own are ValueErrors
         raise UserError(f"can't read {str(path)!r}: {' '.join(str(error).split())}") from None
-    missing = [name for name in _SUMMARY_COLUMNS if name not in table.columns]
+    missing = [name for name in needed if name not in table.columns]
     if missing:
-        raise UserError(f"{path}: the column {missing[0]!r} is missing, so it is no summary, or one of another version")
+        raise UserError(
+            f"{path}: the column {missing[0]!r} is missing, so it is no {path.name}, or one of another version"
+        )
     for name in table.columns:
-        if name not in ("a", "b") and not pandas.api.types.is_numeric_dtype(table[name]):
+        if name not in text and not pandas.api.types.is_numeric_dtype(table[name]):
             cells = table[name].tolist()
             bad = next(at for at, cell in enumerate(cells) if not _is_number(cell))
             raise UserError(f"{path}, line {bad + 2}: {name} must be a number, got {cells[bad]!r}; the file is damaged")
@@ -90,6 +106,7 @@ def load_summary(folder: str | Path) -> pandas.DataFrame:
 
 
 _SUMMARY_COLUMNS = ("match", "a", "b", "games", "a_wins", "b_wins", "pairs_a_won", "pairs_split", "pairs_b_won")
+_RATING_COLUMNS = ("place", "agent", "rating", "rating_low", "rating_high", "games")
 
 
 def _is_number(cell: object) -> bool:

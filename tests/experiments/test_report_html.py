@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.cli import main
-from experiments.config import TournamentConfig
+from experiments.config import TournamentConfig, UserError
+from experiments.results import load_ratings, load_summary
 from experiments.tournament.comparisons import compare
 from experiments.tournament.html_report import MatchCourse, MatchResults, TournamentResults, html_report
 from experiments.tournament.html_report.charts import (
@@ -146,6 +147,10 @@ def tournament(names: Sequence[str], pairs: int = 50, **settings: object) -> Tou
         fake_games(pairs, 0.5 - 0.4 * (b - a) / len(names), seed, target=config.rules.target)
         for seed, (a, b) in enumerate(places)
     ]
+    if config.sprt is not None:  # matches end where the test ends them
+        rule = config.sprt.test().first_decision
+        wins = [(one["winner"] == 0).reshape(-1, 2).sum(axis=1) for one in games]
+        games = [one[: 2 * (rule(won) or pairs)] for one, won in zip(games, wins, strict=True)]
     return results_of(config, games)
 
 
@@ -222,7 +227,7 @@ def test_figures_are_those_of_summary_csv(folder: Path) -> None:
         assert shown["games"] == f"{int(row['games']):,}"
         assert shown["A wins"] == adjusted["A wins, plain"] == rate_text(row, "a_win_rate")
         assert shown["luck taken out"] == adjusted["luck taken out"] == rate_text(row, "a_win_rate_adjusted")
-        assert shown["pairs 2–0, 1–1, 0–2"] == row["pairs_a_won"] + row["pairs_split"] + row["pairs_b_won"]
+        assert shown["won/split/lost"] == row["pairs_a_won"] + row["pairs_split"] + row["pairs_b_won"]
         assert shown["p"].endswith("*") == (p_value < 0.05)
         games = int(row["games"])
         for agent in "ab":
@@ -435,7 +440,10 @@ def test_a_tournament_with_an_early_stop_shows_corrected_rates() -> None:
         assert stop["corrected"] == row["A wins"]
         assert stop["A wins, plain"].startswith(f"{100 * one.summary.win_rate.value:.1f} % [")
         assert "p" not in row
-        assert stop["SPRT"] in ("undecided", "accept H0", "accept H1")
+        assert stop["SPRT"] == "accept H0"
+        assert int(stop["pairs"]) == one.summary.pairs < 200
+    assert f"{results.games:,} (of 1,200 at most)" in "".join(page.text)
+    assert all(row["clear"] in ("*", "no") for row in page.table("Every match"))
 
 
 def test_forfeits_are_told() -> None:
@@ -626,7 +634,33 @@ def test_text_can_be_read_in_both_schemes() -> None:
         assert contrast([int(part[at : at + 2], 16) / 255 for at in (0, 2, 4)], [0x11 / 255] * 3) >= 4.5, part
 
 
-# The command
+# The command and the tables
+
+
+def test_the_ratings_as_a_table(folder: Path, tmp_path: Path) -> None:
+    table = load_ratings(folder)
+    assert table["agent"].tolist() == [row["agent"] for row in rows_of(folder / "ratings.csv")]
+    assert table["rating"].dtype == np.float64
+    assert table.loc[table["agent"] == "greedy", "rating"].item() == 0.0
+    with pytest.raises(UserError, match=r"there is no ratings\.csv"):
+        load_ratings(tmp_path)
+    (tmp_path / "ratings.csv").write_text("place,agent,rating,rating_low,rating_high,games\n1,nan,12,-inf,x,4\n")
+    with pytest.raises(UserError, match="line 2: rating_high must be a number, got 'x'"):
+        load_ratings(tmp_path)
+
+
+def test_a_stopped_tournament_is_loaded_and_reported(tmp_path: Path) -> None:
+    config = tmp_path / "sprt.yaml"
+    config.write_text(
+        "agents: [random, greedy]\ngames: 2000\nluck: false\nsprt: {rate0: 0.4, rate1: 0.5, check_every: 10}\n"
+    )
+    out = tmp_path / "out"
+    assert main(["tournament", str(config), "--output", str(out)]) == 0
+    assert load_summary(out)["sprt"].tolist() == ["accept H0"]
+    before = (out / "report.html").read_bytes()
+    assert main(["report", str(out)]) == 0
+    assert (out / "report.html").read_bytes() == before
+    assert "accept H0" in before.decode()
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:

@@ -110,7 +110,7 @@ def stacked_row(parts: Sequence[tuple[str, str, float]], longest: float) -> Mark
         inside.append(
             element("rect", title, class_=class_, x=at, width=f"{number(100 * share)}%", y="0", height="100%")
         )
-        if share > 0.13:  # there is room for it, also on a phone
+        if share > 0.11:  # there is room for it, also on a phone
             middle = f"{number(100 * (start + share / 2))}%"
             inside.append(element("text", f"{value:.2f}", x=middle, y="50%", class_="in-bar"))
         start += share

@@ -11,8 +11,10 @@ from experiments.tournament.html_report.view import View
 from experiments.tournament.identity import noted_config
 
 _COMMANDS = (
-    "cribbage tournament config.yaml --output FOLDER   # plays the same games again\n"
-    "cribbage report FOLDER                            # makes this page and ratings.csv from them"
+    "# the same games again\n"
+    "cribbage tournament config.yaml --output FOLDER\n"
+    "# this page and ratings.csv from them\n"
+    "cribbage report FOLDER"
 )
 _NOT_VERSIONS = ("files", "results")  # what config.yaml notes beside them
 

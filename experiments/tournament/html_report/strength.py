@@ -9,7 +9,6 @@ from experiments.tournament.html_report.charts import axis_of_most
 from experiments.tournament.html_report.markup import Child, Markup, element
 from experiments.tournament.html_report.parts import (
     NOTHING,
-    breakable,
     figure,
     interval_list,
     note,
@@ -48,7 +47,8 @@ def _cross_table(view: View) -> Markup:
     ]
     lines = []
     for name in view.order:
-        row = element("th", element("b", f"{view.place[name]}"), " ", breakable(view.labels[name]), scope="row")
+        label = view.labels[name]
+        row = element("th", element("b", f"{view.place[name]}"), " ", short_label(label), scope="row", title=label)
         lines.append(element("tr", row, [_cell(view, name, other) for other in view.order]))
     caption = "Win rate of the row's agent against the column's, with its 95 % interval"
     corner = element("th", "row wins against column", scope="col")
@@ -93,7 +93,7 @@ def _legend(count: int) -> Markup:
 def _match_table(view: View) -> Markup:
     adjusted = any(has_luck(one.summary) for one in view.matches)
     head = ["match (A – B)", "games", "A wins", *(["luck taken out"] if adjusted else []), "Elo",
-            "pairs 2–0, 1–1, 0–2", "clear" if view.may_stop else "p"]  # fmt: skip
+            "won/split/lost", "clear" if view.may_stop else "p"]  # fmt: skip
     rows: list[list[Child]] = []
     for one, comparison in zip(view.matches, view.comparisons, strict=True):
         summary = one.summary
@@ -111,7 +111,7 @@ def _match_table(view: View) -> Markup:
                 mark or "no" if view.may_stop else _p_value(comparison.p_value) + mark,
             ]
         )
-    return table("Every match: how many of the games A won", head, rows)
+    return table("Every match: how many of the games A won, and how many pairs it won, split and lost", head, rows)
 
 
 def _how_tested(view: View) -> str:
