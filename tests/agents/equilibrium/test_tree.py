@@ -165,6 +165,7 @@ def test_all_histories_of_small_games(cards: int, pack: plain_trees.Pack) -> Non
             assert tree.mover[node] == play.turn
             assert tree.points[node] == play.margin
             assert tuple(tree.held[node]) == held
+            assert tree.running_count[node] == play.count
             assert tree.room[node] == min(31 - play.count, 10)
             edges = tree.edge[tree.edges[node] : tree.edges[node + 1]].tolist()
             options = play.options()
