@@ -46,11 +46,11 @@ def add_output_arguments(
         default: what ``args.output`` is without ``--output``.
         resume: whether to add ``--resume``.
     """
-    parser.add_argument("--output", metavar="FOLDER", default=default, help=f"where {what} go (default: {where})")
+    parser.add_argument("--output", metavar="FOLDER", default=default, help=f"the folder for {what} (default: {where})")
     existing = parser.add_mutually_exclusive_group()
     if resume:
         existing.add_argument("--resume", action="store_true", help=f"go on with the {what} in the folder")
-    existing.add_argument("--overwrite", action="store_true", help=f"replace {what} that are in the folder already")
+    existing.add_argument("--overwrite", action="store_true", help=f"replace {what} in the folder")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str], path: str = "") -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 from collections.abc import Sequence
@@ -12,12 +11,6 @@ from experiments.config import Config, UserError
 from experiments.run_folder import config_text, make_folder, replacing
 
 Row = dict[str, str | int | float]
-
-
-def add_output_arguments(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add ``--output`` (default: the folder ``default``) and ``--overwrite``."""
-    parser.add_argument("--output", metavar="FOLDER", default=default, help="where results go (default: %(default)s)")
-    parser.add_argument("--overwrite", action="store_true", help="replace results that are in the folder already")
 
 
 class ResultTable:

@@ -28,9 +28,9 @@ from tqdm import tqdm
 from agents import Agent, make_agent
 from agents.rule_based import RULES, Rule
 from cribbage_env.engine import PARTS
-from experiments.analysis.results import ResultTable, Row, add_output_arguments
+from experiments.analysis.results import ResultTable, Row
 from experiments.config import RulesAnalysisConfig, parse_config
-from experiments.run_folder import StopRequest
+from experiments.run_folder import StopRequest, add_output_arguments
 from experiments.tournament.match import Games, play_blocks
 from experiments.tournament.report import table
 from experiments.tournament.statistics import CONFIDENCE, Estimate, PairTotals, pair_rate
@@ -265,7 +265,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the agent that both versions meet, such as expected or greedy (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=defaults["seed"], help="of decks and agents (default: %(default)s)")
-    add_output_arguments(parser, "runs/rules")
+    add_output_arguments(parser, "results", "runs/rules", default="runs/rules")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from agents import Agent, make_agent
 from agents.rule_based import RULE_NAMES, RULES, RuleBasedAgent
-from experiments.analysis.results import ResultTable, Row, add_output_arguments
+from experiments.analysis.results import ResultTable, Row
 from experiments.config import WeightSearchConfig, parse_config
-from experiments.run_folder import StopRequest
+from experiments.run_folder import StopRequest, add_output_arguments
 from experiments.tournament.match import play_blocks
 from experiments.tournament.report import table
 
@@ -132,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--games", type=int, default=games, help="against each opponent for every change tried (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=seed, help="of decks and agents (default: %(default)s)")
-    add_output_arguments(parser, "runs/weights")
+    add_output_arguments(parser, "results", "runs/weights", default="runs/weights")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import json
 import sys
 
 from experiments.config import TrainConfig, load_config
+from experiments.run_folder import add_output_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings in place of the file's, such as learner.lr=3e-4",
     )
     parser.add_argument("--seed", type=int, help="of weights, decks, exploration and batches, in place of the config's")
-    parser.add_argument("--output", metavar="FOLDER", help="where the run goes (default: runs/<name>)")
-    existing = parser.add_mutually_exclusive_group()
-    existing.add_argument("--resume", action="store_true", help="go on with the run in the folder")
-    existing.add_argument("--overwrite", action="store_true", help="replace the run in the folder")
+    add_output_arguments(parser, "the run", "runs/<name>", resume=True)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,6 @@ The folder of a run, by default ``runs/<name>``:
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -20,9 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy
 import torch
@@ -35,7 +32,18 @@ from agents.neural.checkpoint import CHECKPOINT, FORMAT, checkpoint_bytes, read_
 from agents.neural.features import FEATURES_VERSION
 from cribbage_env.observation import OBSERVATION_VERSION
 from experiments.config import TrainConfig, UserError
-from experiments.run_folder import TEMPORARY, StopRequest, config_text, made_with, make_folder, replacing
+from experiments.run_folder import (
+    RUNS,
+    TEMPORARY,
+    StopRequest,
+    config_text,
+    differences,
+    make_folder,
+    new_session,
+    read_sessions,
+    replacing,
+    write_sessions,
+)
 from experiments.tournament.match import play_match
 from experiments.tournament.report import percent, table
 from experiments.tournament.statistics import Estimate
@@ -43,7 +51,6 @@ from experiments.training.dmc import DmcLearner
 from experiments.training.metrics import METRICS, Metrics
 from experiments.training.streams import EVALUATION, stream
 
-RUNS = Path("runs")
 CONFIG, SESSIONS, CHECKPOINTS = "config.yaml", "sessions.json", "checkpoints"
 _EVENTS = "events.out.tfevents."
 _FREE_TO_CHANGE = ("output", "threads")  # keys that may differ when a run goes on: they don't change what is learned
@@ -288,17 +295,17 @@ class Run:
         content = read_checkpoint(path)
         try:
             training = content["training"]
-            differences = _differences(training["config"], self.config.model_dump(mode="json"))
+            differing = differences(training["config"], self.config.model_dump(mode="json"), _FREE_TO_CHANGE)
             counters = _Counters(*(int(training[name]) for name in ("iteration", "games", "decisions")))
-            if not differences:
+            if not differing:
                 self._learner.restore(content["weights"], training["optimisers"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(
                 f"{str(path)!r} has no whole state of training ({error}); it plays, but can't go on"
             ) from None
-        if differences:
+        if differing:
             raise UserError(
-                f"the run in {str(self.folder)!r} was started with another config: {differences[0]}; resume it with "
+                f"the run in {str(self.folder)!r} was started with another config: {differing[0]}; resume it with "
                 "its own, or start another run with --output"
             )
         self._counters = counters
@@ -306,22 +313,9 @@ class Run:
 
     def _note_session(self, command: Sequence[str]) -> None:
         path = self.folder / SESSIONS
-        sessions = []
-        if self._counters.iteration > 0:
-            try:
-                sessions = list(json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError, TypeError):
-                sessions = []
-        sessions.append(
-            {
-                "command": " ".join(command),
-                "started": datetime.now(UTC).isoformat(timespec="seconds"),
-                "seed": self.config.seed,
-                "decisions": self._counters.decisions,
-                "made_with": made_with(),
-            }
-        )
-        _write_whole(path, (json.dumps(sessions, indent=2) + "\n").encode())
+        sessions = read_sessions(path) if self._counters.iteration > 0 else []
+        facts = {"seed": self.config.seed, "decisions": self._counters.decisions}
+        write_sessions(path, [*sessions, new_session(command, **facts)])
 
 
 def _cores() -> int:
@@ -339,19 +333,6 @@ def _write_whole(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
-    """What differs between two configs and matters, in words."""
-    found = []
-    for key in {**before, **now}:
-        name = f"{path}{key}"
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += _differences(old, new, f"{name}.")
-        elif old != new and name not in _FREE_TO_CHANGE:
-            found.append(f"{name} was {old!r}, now {new!r}")
-    return found
 
 
 def _is_of_a_run(name: str) -> bool:
