@@ -7,12 +7,15 @@ there makes a new file.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
+import secrets
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +23,7 @@ from agents.equilibrium.hands import MAX_CARDS
 from agents.equilibrium.tree import FULL_PACK, Tree, build_tree
 from cribbage_env import jit
 
-VERSION = 1
+VERSION = 2
 _ALIGNMENT = 64
 _LOG = logging.getLogger(__name__)
 
@@ -37,6 +40,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "cribbage-lab"
 
 
+def _sum(entries: list[dict[str, Any]]) -> int:
+    """The checksum of what the header says about the arrays."""
+    return zlib.crc32(json.dumps(entries).encode())
+
+
 def write_tree(tree: Tree, path: Path) -> None:
     """Write a tree to a file, whole or not at all."""
     entries, at = [], 0
@@ -45,10 +53,10 @@ def write_tree(tree: Tree, path: Path) -> None:
             {"name": name, "dtype": array.dtype.str, "shape": array.shape, "at": at, "sum": zlib.crc32(array.data)}
         )
         at += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-    header = json.dumps({"version": VERSION, "bytes": at, "arrays": entries}).encode()
+    header = json.dumps({"version": VERSION, "bytes": at, "sum": _sum(entries), "arrays": entries}).encode()
     header += b" " * (-(len(header) + 1) % _ALIGNMENT) + b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")  # others may write the same tree now
     try:
         with temporary.open("wb") as file:
             file.write(header)
@@ -73,6 +81,8 @@ def read_tree(path: Path) -> Tree:
         header = json.loads(line)
         if header["version"] != VERSION:
             raise DamagedTreeError(f"version {header['version']}, not {VERSION}")
+        if _sum(header["arrays"]) != header["sum"]:
+            raise DamagedTreeError("a wrong checksum of its header")
         if path.stat().st_size != len(line) + header["bytes"]:
             raise DamagedTreeError(f"{path.stat().st_size} bytes, not {len(line) + header['bytes']}")
         # copy on write: the arrays count as writable, so that kernels are not compiled a second time for them
@@ -86,7 +96,7 @@ def read_tree(path: Path) -> Tree:
                 raise DamagedTreeError(f"a wrong checksum of {entry['name']}")
             arrays[entry["name"]] = part.view(dtype).reshape(entry["shape"])
         return Tree(**arrays)
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         if isinstance(error, DamagedTreeError):
             raise
         raise DamagedTreeError(f"no tree: {error}") from error
@@ -114,7 +124,13 @@ def load_tree(cards: int = MAX_CARDS, pack: tuple[int, ...] = FULL_PACK, folder:
     except OSError as error:
         _LOG.warning("the tree can't be kept in %s: %s", path, error.strerror or error)
         return tree
+    try:
+        tree = read_tree(path)  # so that its memory is shared
+    except (DamagedTreeError, OSError) as error:  # somebody else has tidied up
+        _LOG.warning("the tree written to %s can't be read: %s", path, error)
+        return tree
     for old in path.parent.glob(f"play-tree-*-{what}.bin"):
         if old != path:
-            old.unlink(missing_ok=True)
-    return read_tree(path)
+            with contextlib.suppress(OSError):  # somebody else's
+                old.unlink()
+    return tree
