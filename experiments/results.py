@@ -87,15 +87,17 @@ def _load_table(path: Path, text: tuple[str, ...], needed: tuple[str, ...]) -> p
     import pandas
 
     try:
-        table = pandas.read_csv(path, keep_default_na=False, na_values=["nan"], dtype=dict.fromkeys(text, str))
+        # an agent may be called "nan"
+        not_a_number = {name: ["nan"] for name in pandas.read_csv(path, nrows=0).columns if name not in text}
+        table = pandas.read_csv(path, keep_default_na=False, na_values=not_a_number, dtype=dict.fromkeys(text, str))
     except FileNotFoundError:
         raise UserError(f"there is no {path.name} in {str(path.parent)!r}; `cribbage tournament` makes one") from None
     except (OSError, ValueError) as error:  # pandas' own are ValueErrors
         raise UserError(f"can't read {str(path)!r}: {' '.join(str(error).split())}") from None
-    missing = [name for name in needed if name not in table.columns]
-    if missing:
+    absent = [name for name in needed if name not in table.columns]
+    if absent:
         raise UserError(
-            f"{path}: the column {missing[0]!r} is missing, so it is no {path.name}, or one of another version"
+            f"{path}: the column {absent[0]!r} is missing, so it is no {path.name}, or one of another version"
         )
     for name in table.columns:
         if name not in text and not pandas.api.types.is_numeric_dtype(table[name]):

@@ -644,6 +644,8 @@ def test_the_ratings_as_a_table(folder: Path, tmp_path: Path) -> None:
     assert table.loc[table["agent"] == "greedy", "rating"].item() == 0.0
     with pytest.raises(UserError, match=r"there is no ratings\.csv"):
         load_ratings(tmp_path)
+    (tmp_path / "ratings.csv").write_text("place,agent,rating,rating_low,rating_high,games\n1,nan,12,-inf,inf,4\n")
+    assert load_ratings(tmp_path).to_numpy().tolist() == [[1, "nan", 12, -np.inf, np.inf, 4]]
     (tmp_path / "ratings.csv").write_text("place,agent,rating,rating_low,rating_high,games\n1,nan,12,-inf,x,4\n")
     with pytest.raises(UserError, match="line 2: rating_high must be a number, got 'x'"):
         load_ratings(tmp_path)
