@@ -63,7 +63,6 @@ from experiments.tournament.match import Games
 from experiments.tournament.rank_deals import (
     DEALER_SEAT,
     FOURS,
-    RankTables,
     exact_outcomes,
     four_number,
     look_up_play,
@@ -80,7 +79,7 @@ _PLAYED = 4  # ways in which a deal may come to its show: without heels and with
 _AT_DEALER, _AT_PONE, _WON = range(3)  # the scores at the show, and who has won: 1 the dealer, -1 pone, 0 nobody
 
 
-@inline_jit
+@jit(_nrt=False)
 def _play_on(code: int, dealer: int, pone: int, target: int, out: NDArray[np.int64]) -> None:
     """Add the points of a play (a code of ``rank_deals.play_out``) to the scores, until somebody wins."""
     out[_WON] = 1 if dealer >= target else 0
@@ -99,7 +98,7 @@ def _play_on(code: int, dealer: int, pone: int, target: int, out: NDArray[np.int
     out[_AT_PONE] = pone
 
 
-@inline_jit
+@jit(_nrt=False)
 def _play_all(low: int, high: int, dealer: int, pone: int, target: int, played: NDArray[np.int64]) -> None:
     """Write how the play comes out from these scores, (4, 3): [heels, ties high], by both codes of two hands."""
     for heels in range(2):
@@ -131,7 +130,7 @@ def _show(
     return value / 2
 
 
-@inline_jit
+@jit(_nrt=False)
 def deal_luck(
     row: State,
     kept: NDArray[np.int16],
@@ -158,8 +157,8 @@ def deal_luck(
     dealer = int(row[DEALER])
     dealer_six = six_number(row, CARDS + 6 * dealer)
     pone_six = six_number(row, CARDS + 6 * (1 - dealer))
-    dealer_hand = int(kept[1, dealer_six])
-    pone_hand = int(kept[0, pone_six])
+    dealer_hand = np.int64(kept[1, dealer_six])
+    pone_hand = np.int64(kept[0, pone_six])
     dealer_score = int(row[SCORE + dealer])
     pone_score = int(row[SCORE + 1 - dealer])
     look_up_play(codes, ranks, dealer_hand, pone_hand, scratch, no_log, left)
@@ -177,7 +176,7 @@ def deal_luck(
     return total / 40 - board[dealer_score, pone_score]
 
 
-@inline_jit
+@jit(_nrt=False)
 def starter_luck(
     row: State,
     action: int,
@@ -199,43 +198,43 @@ def starter_luck(
         row: a game in which the dealer is about to discard.
         action: the dealer's discard, 0..14.
         hand, crib, ranks, board, codes, scratch, no_log, left, played: see :func:`deal_luck`.
-        cards, suits: scratch space, (6,) and (2, 4) int64.
+        cards, suits: scratch space, (3, 4) and (2, 4) int64.
     """
     dealer = int(row[DEALER])
     pone = 1 - dealer
     for i in range(4):
-        cards[i] = row[CARDS + 6 * dealer + KEPT_PLACES[action, i]]
+        cards[0, i] = row[KEPT + 4 * pone + i]
+        cards[1, i] = row[CARDS + 6 * dealer + KEPT_PLACES[action, i]]
     for i in range(2):
-        cards[4 + i] = row[CARDS + 6 * dealer + PAIRS[action, i]]
-    d0, d1, d2, d3, c2, c3 = cards[0], cards[1], cards[2], cards[3], cards[4], cards[5]
-    at = KEPT + 4 * pone
-    p0, p1, p2, p3 = int(row[at]), int(row[at + 1]), int(row[at + 2]), int(row[at + 3])
-    c0, c1 = int(row[THROWN + 2 * pone]), int(row[THROWN + 2 * pone + 1])
-    dealer_hand = four_number(d0 >> 2, d1 >> 2, d2 >> 2, d3 >> 2)
-    pone_hand = four_number(p0 >> 2, p1 >> 2, p2 >> 2, p3 >> 2)
+        cards[2, i] = row[THROWN + 2 * pone + i]
+        cards[2, 2 + i] = row[CARDS + 6 * dealer + PAIRS[action, i]]
+    pone_hand = four_number(cards[0, 0] >> 2, cards[0, 1] >> 2, cards[0, 2] >> 2, cards[0, 3] >> 2)
+    dealer_hand = four_number(cards[1, 0] >> 2, cards[1, 1] >> 2, cards[1, 2] >> 2, cards[1, 3] >> 2)
+    from_pone = two_number(cards[2, 0] >> 2, cards[2, 1] >> 2)
+    from_dealer = two_number(cards[2, 2] >> 2, cards[2, 3] >> 2)
     look_up_play(codes, ranks, dealer_hand, pone_hand, scratch, no_log, left)
     low, high = codes[dealer_hand, pone_hand, 0], codes[dealer_hand, pone_hand, 1]
     _play_all(low, high, int(row[SCORE + dealer]), int(row[SCORE + pone]), board.shape[0], played)
-    # What the starter's suit adds (flush and nobs) to pone's points and the dealer's, and what its rank does.
+    # What the starter's suit adds to pone's points and the dealer's, flush and nobs; what its rank does comes after.
+    suits[:] = 0
     for suit in range(4):
-        suits[0, suit] = flush_points(p0, p1, p2, p3, suit, False) + nobs_points(p0, p1, p2, p3, suit)
-        suits[1, suit] = flush_points(d0, d1, d2, d3, suit, False) + nobs_points(d0, d1, d2, d3, suit)
-        suits[1, suit] += flush_points(c0, c1, c2, c3, suit, True) + nobs_points(c0, c1, c2, c3, suit)
+        for one in range(3):
+            c0, c1, c2, c3 = cards[one, 0], cards[one, 1], cards[one, 2], cards[one, 3]
+            suits[min(one, 1), suit] += flush_points(c0, c1, c2, c3, suit, one == 2)
+            suits[min(one, 1), suit] += nobs_points(c0, c1, c2, c3, suit)
     dealt = np.uint64(0)
-    one = np.uint64(1)
+    bit = np.uint64(1)
     for i in range(12):
-        dealt |= one << np.uint64(row[CARDS + i])
-    crib_first = two_number(min(c2 >> 2, c3 >> 2), max(c2 >> 2, c3 >> 2))
-    crib_second = two_number(min(c0 >> 2, c1 >> 2), max(c0 >> 2, c1 >> 2))
+        dealt |= bit << np.uint64(row[CARDS + i])
     starter = int(row[STARTER])
     value = 0.0
     total = 0.0
     for rank in range(13):
         pone_points = int(hand[pone_hand, rank])
-        dealer_points = int(hand[dealer_hand, rank]) + int(crib[crib_first, crib_second, rank])
+        dealer_points = int(hand[dealer_hand, rank]) + int(crib[from_dealer, from_pone, rank])
         for suit in range(4):
             card = 4 * rank + suit
-            if not (dealt >> np.uint64(card)) & one:
+            if not (dealt >> np.uint64(card)) & bit:
                 this = _show(played, rank == JACK, pone_points + suits[0, suit], dealer_points + suits[1, suit], board)
                 total += this
                 if card == starter:
@@ -248,7 +247,11 @@ def _add_luck(
     rows: State,
     numbers: NDArray[np.int64],
     actions: NDArray[np.int64],
-    tables: RankTables,
+    kept: NDArray[np.int16],
+    thrown: NDArray[np.int8],
+    hand: NDArray[np.int8],
+    crib: NDArray[np.int8],
+    ranks: NDArray[np.int8],
     board: NDArray[np.float64],
     codes: NDArray[np.int64],
     scratch: State,
@@ -260,9 +263,8 @@ def _add_luck(
     """Add to the luck (N,) of seat 0, in games, what the last event of chance gave it, in all games at a discard."""
     left = np.empty(13, np.int64)
     played = np.empty((_PLAYED, 3), np.int64)
-    cards = np.empty(6, np.int64)
+    cards = np.empty((3, 4), np.int64)
     suits = np.empty((2, 4), np.int64)
-    kept, thrown, hand, crib, ranks = tables.kept, tables.thrown, tables.hand, tables.crib, tables.ranks
     for i in range(rows.shape[0]):
         row = rows[i]
         if numbers[i] < 0 or row[PHASE] != DISCARD:
@@ -318,7 +320,7 @@ class LuckObserver:
     def before_step(self, env: CribbageVectorEnv, actions: NDArray[np.int64]) -> None:
         """See :class:`experiments.tournament.match.GameObserver`."""
         _add_luck(
-            env.rows, env.numbers, actions, self._tables, self._board, self._codes, self._scratch, self._no_log,
+            env.rows, env.numbers, actions, *self._tables, self._board, self._codes, self._scratch, self._no_log,
             self._deal, self._starter, self._luck,
         )  # fmt: skip
 

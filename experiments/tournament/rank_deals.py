@@ -153,9 +153,11 @@ def _fill_discards(
                             for i, rank in enumerate((a, b, c, d, e, f)):
                                 six[i] = 4 * rank
                             left[:] = 4
+                            too_many = False
                             for i in range(6):
                                 left[six[i] >> 2] -= 1
-                            if left.min() < 0:
+                                too_many = too_many or left[six[i] >> 2] < 0
+                            if too_many:
                                 continue
                             number = six_number(six, 0)
                             for is_dealer in range(2):
@@ -193,7 +195,7 @@ def rank_tables() -> RankTables:
     return RankTables(kept, thrown, hand, crib, ranks)
 
 
-@inline_jit
+@jit(_nrt=False)
 def value_of_laying(row: State, card: int, left: NDArray[np.int64]) -> float:
     """Points of laying ``card`` now, minus the mean points of the legal replies with the cards ``left``, by rank.
 
@@ -234,7 +236,7 @@ def value_of_laying(row: State, card: int, left: NDArray[np.int64]) -> float:
     return now - points / replies
 
 
-@inline_jit
+@jit(_nrt=False)
 def play_out(
     ranks: NDArray[np.int8],
     dealer_hand: int,
@@ -300,6 +302,29 @@ def play_out(
     return code
 
 
+@jit(_nrt=False)
+def _fill_codes(
+    codes: NDArray[np.int64],
+    ranks: NDArray[np.int8],
+    dealer_hand: int,
+    pone_hand: int,
+    row: State,
+    no_log: State,
+    left: NDArray[np.int64],
+) -> None:
+    low = np.int64(0)
+    for way in range(2):  # one call, since it is compiled where it is called
+        code = play_out(ranks, dealer_hand, pone_hand, way == 1, row, no_log, left)
+        if way == 0:
+            low = code
+            if not code & TIED:
+                codes[dealer_hand, pone_hand, 1] = code
+                break
+        else:
+            codes[dealer_hand, pone_hand, 1] = code
+    codes[dealer_hand, pone_hand, 0] = low  # the last: other threads look at it
+
+
 @inline_jit
 def look_up_play(
     codes: NDArray[np.int64],
@@ -312,12 +337,7 @@ def look_up_play(
 ) -> None:
     """See to it that ``codes[dealer_hand, pone_hand]`` has both codes of :func:`play_out`; it has zeros at first."""
     if codes[dealer_hand, pone_hand, 0] == 0:
-        code = play_out(ranks, dealer_hand, pone_hand, False, row, no_log, left)
-        if code & TIED:
-            codes[dealer_hand, pone_hand, 1] = play_out(ranks, dealer_hand, pone_hand, True, row, no_log, left)
-        else:
-            codes[dealer_hand, pone_hand, 1] = code
-        codes[dealer_hand, pone_hand, 0] = code  # the last: other threads look at it
+        _fill_codes(codes, ranks, dealer_hand, pone_hand, row, no_log, left)
 
 
 @jit

@@ -129,7 +129,7 @@ def deal_luck_of(row: np.ndarray) -> float:
 
 def starter_luck_of(row: np.ndarray, action: int) -> float:
     board = luck_board(int(row[5]))
-    more = np.zeros(6, np.int64), np.zeros((2, 4), np.int64)
+    more = np.zeros((3, 4), np.int64), np.zeros((2, 4), np.int64)
     return float(starter_luck(row, action, TABLES.hand, TABLES.crib, TABLES.ranks, board, CODES, *scratch(), *more))
 
 
