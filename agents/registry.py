@@ -63,6 +63,7 @@ for _name, _module, _class in (
     ("rule_based", "agents.rule_based", "RuleBasedAgent"),
     ("monte_carlo", "agents.monte_carlo", "MonteCarloAgent"),
     ("ismcts", "agents.ismcts", "IsmctsAgent"),
+    ("equilibrium", "agents.equilibrium.agent", "EquilibriumAgent"),
 ):
     _FACTORIES[_name] = _lazy(_module, _class)
 

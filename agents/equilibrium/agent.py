@@ -18,14 +18,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.base import Agent, Masks, Observations
-from agents.equilibrium.hands import HAND_COUNTS, HandTables, hand_tables, possible
+from agents.base import Agent, AgentError, Masks, Observations
+from agents.equilibrium.hands import HAND_COUNTS, MAX_CARDS, HandTables, hand_tables, possible
 from agents.equilibrium.policies import STEPS, infoset_counts
 from agents.equilibrium.prior import UNIFORM
 from agents.equilibrium.strategy import FILE, Facts, load_strategy
 from agents.equilibrium.tree import DEALER_SEAT, PASS, PONE, Tree
 from agents.equilibrium.tree_cache import load_tree
 from agents.registry import make_agent
+from cribbage_env.cards import RANKS
 from cribbage_env.engine import FIRST_PLAY, NUM_ACTIONS
 from cribbage_env.jit import inline_jit, jit
 from cribbage_env.observation import (
@@ -208,9 +209,20 @@ def _tree() -> Tree:
     return load_tree()
 
 
+def _check_game(path: Path, facts: Facts) -> None:
+    cards = facts.tree.cards
+    if cards != MAX_CARDS:
+        raise AgentError(f"the strategy {str(path)!r} is for hands of {cards} cards, a game has {MAX_CARDS}")
+    if facts.starter is not None:
+        raise AgentError(
+            f"the strategy {str(path)!r} is for the starter {RANKS[facts.starter]} only, this agent needs one for any"
+        )
+
+
 @functools.lru_cache(maxsize=4)
 def _load(path: Path, modified: int, size: int) -> Loaded:
     strategy = load_strategy(path)
+    _check_game(path, strategy.facts)
     tree = _tree()
     steps = strategy.steps(tree)
     first = tree.slots[:-1].copy()

@@ -26,7 +26,7 @@ def draw_exploitability(
     axes.plot(seconds, figures, marker="o", markersize=4, color=_BLUE)
     if target is not None:
         axes.axhline(target, color=_GREY, linewidth=1, linestyle="--")
-        axes.annotate("target", (1, target), xycoords=axes.get_yaxis_transform(), ha="right", va="bottom", color=_GREY)
+        axes.annotate(" target", (0, target), xycoords=axes.get_yaxis_transform(), va="bottom", color=_GREY)
     axes.set_yscale("log")
     axes.set_xlim(left=0.0)
     axes.set_xlabel("seconds, with the tree and the prior")
