@@ -13,6 +13,7 @@ from experiments.config import TournamentConfig, UserError, load_config
 from experiments.run_folder import add_output_arguments
 from experiments.tournament.folder import ResultFolder, result_folder, temporary_journal
 from experiments.tournament.games_file import check_format
+from experiments.tournament.pools import check_backend
 from experiments.tournament.report import report
 from experiments.tournament.round_robin import Tournament
 from experiments.tournament.summary import MatchSummary
@@ -75,6 +76,7 @@ def play(
         KeyboardInterrupt: Ctrl-C ended it, after a word about what there is.
     """
     check_format(tournament.config.format)
+    check_backend(tournament.config)
     if path is None:
         with temporary_journal() as journal:
             finished = tournament.play(journal)

@@ -7,6 +7,7 @@ to stop, and they notice when the process that asked them to play is gone.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import tempfile
@@ -14,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,8 +44,12 @@ class WorkerDiedError(Exception):
     """A worker has died, and with it the block that it was given; :meth:`Pool.submit` works again."""
 
 
+class PoolLostError(UserError):
+    """The pool is gone for good, with all blocks that it was given."""
+
+
 class Pool(Protocol):
-    """A place where blocks are played."""
+    """A place where blocks are played. Any call may raise :class:`PoolLostError`."""
 
     def at_once(self) -> int:
         """How many blocks are played at the same time, now."""
@@ -58,7 +63,6 @@ class Pool(Protocol):
         Raises:
             WorkerDiedError: its worker died.
             AgentError: an agent broke its contract.
-            UserError: the pool can't go on.
         """
 
     def ask_to_stop(self) -> None:
@@ -77,6 +81,13 @@ def open_pool(config: TournamentConfig) -> Iterator[Pool]:
         yield pool
     finally:
         pool.close()
+
+
+def check_backend(config: TournamentConfig) -> None:
+    """See that the workers that a config asks for can be reached; UserError if not."""
+    if config.backend == "dask":
+        with open_pool(config):
+            pass
 
 
 # Processes of this machine
@@ -200,6 +211,8 @@ class _DaskPool:
                 "backend: dask needs Dask, which is not installed: pip install 'cribbage-lab[dask]'"
             ) from None
         self._scheduler = scheduler
+        for name in ("distributed", "distributed.client", "tornado"):  # they log tracebacks of what is told in a line
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             self._client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
         except Exception as error:  # what it raises depends on the kind of address
@@ -219,38 +232,45 @@ class _DaskPool:
 
     def at_once(self) -> int:
         if time.monotonic() >= self._next_count:
-            try:
+            with self._connected():
                 self._threads = sum(self._client.nthreads().values())
-            except Exception as error:
-                raise self._lost(error) from None
             self._next_count = time.monotonic() + _SECONDS_BETWEEN_COUNTS
         return self._threads
 
     def submit(self, block: Block) -> Future:
         self._submitted += 1
         key = f"cribbage-{self._run}-{self._submitted}-match-{block.match}-pairs-{block.first}-{block.pairs}"
-        future: Future = self._client.submit(play_block, self._setup, block, self._asked, key=key, pure=False)
+        with self._connected():
+            future: Future = self._client.submit(play_block, self._setup, block, self._asked, key=key, pure=False)
         return future
 
     def result(self, future: Future) -> Played | None:
-        from concurrent.futures import CancelledError
-
-        from distributed.comm.core import CommClosedError
         from distributed.scheduler import KilledWorker
 
-        try:
-            return future.result()
-        except KilledWorker as error:
-            raise WorkerDiedError from error
-        except (CancelledError, CommClosedError, TimeoutError) as error:
-            raise self._lost(error) from None
-
-    def _lost(self, error: Exception) -> UserError:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return UserError(f"scheduler: lost the Dask scheduler at {self._scheduler!r}: {reason}")
+        with self._connected():
+            try:
+                return future.result()
+            except KilledWorker as error:
+                raise WorkerDiedError from error
 
     def ask_to_stop(self) -> None:
-        self._event.set()
+        with self._connected():
+            self._event.set()
 
     def close(self) -> None:
-        self._client.close(timeout=_CONNECT_SECONDS)
+        with suppress(Exception):  # of a scheduler that is gone
+            self._client.close(timeout=_CONNECT_SECONDS)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Say so if the scheduler is gone."""
+        from distributed import CancelledError
+
+        try:
+            yield
+        except (OSError, TimeoutError, CancelledError) as error:  # an agent's own are wrapped in AgentErrors
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise PoolLostError(
+                f"scheduler: lost the Dask scheduler at {self._scheduler!r} ({reason}); what was finished is kept, and "
+                "the same command with --resume goes on"
+            ) from None

@@ -18,7 +18,7 @@ from experiments.run_folder import StopRequest
 from experiments.tournament.journal import Journal
 from experiments.tournament.match import GAME_DTYPE, Games
 from experiments.tournament.plan import Block, Coverage, Match, Schedule, entrant_names, matches_of
-from experiments.tournament.pools import Future, Pool, WorkerDiedError, open_pool
+from experiments.tournament.pools import Future, Pool, PoolLostError, WorkerDiedError, open_pool
 from experiments.tournament.progress import Progress
 from experiments.tournament.summary import MatchSummary
 from experiments.tournament.worker import Played, Players
@@ -258,6 +258,8 @@ def _play_in(
                     "worker processes keep dying (killed by the system, for want of memory?); fewer jobs or a smaller "
                     "batch may help, and the same command with --resume goes on"
                 )
+        except PoolLostError as error:
+            raise problem or error from None
         except Exception as error:
             problem = problem or error
     if problem is not None:

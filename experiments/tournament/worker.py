@@ -87,8 +87,16 @@ class Players:
 
     def _agent(self, place: int, name: str) -> Agent:
         if place not in self._agents:
-            with _at(self._folder):
-                agent = make_agent(self._config.agents[place].spec)
+            try:
+                with _at(self._folder):
+                    agent = make_agent(self._config.agents[place].spec)
+            except AgentError as error:
+                if self._folder is None:
+                    raise
+                raise AgentError(
+                    f"{error} (in a worker process on {platform.node()}, which knows agents of one's own only by the "
+                    "config's modules)"
+                ) from None
             agent.name = name
             self._agents[place] = agent
         return self._agents[place]
