@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from experiments.cli import COMMANDS
-from experiments.config import TournamentConfig, TrainConfig, load_config
+from experiments.config import SolveConfig, TournamentConfig, TrainConfig, load_config
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"
@@ -120,7 +120,7 @@ def test_what_the_words_name_is_there(path: Path) -> None:
     for command, rest in commands:
         assert command in COMMANDS, command
         for config in re.findall(r"configs/\S+", rest):
-            schema = {"train": TrainConfig, "tournament": TournamentConfig}[command]
+            schema = {"train": TrainConfig, "tournament": TournamentConfig, "solve": SolveConfig}[command]
             load_config(ROOT / config, schema, re.findall(r"\S+=\S+", rest))
 
 
@@ -170,7 +170,7 @@ def pictures(cell: Any) -> list[bytes]:
 
 
 def draws(source: str) -> bool:
-    return "plt.subplots" in source or "render_image(" in source
+    return "figure, " in source or "render_image(" in source
 
 
 @by_notebook
