@@ -43,7 +43,7 @@ BoardReward = Literal["win", "game_points", "one_two"]
 BOARD_REWARDS: tuple[BoardReward, ...] = get_args(BoardReward)
 
 _FORMAT = 1  # of the files
-_SHIPPED = "board_expected.npz"
+_SHIPPED = "board_expected.npz"  # in agents/data; board.npz of `cribbage analyse board expected --deals 4000000`
 
 
 @dataclass(frozen=True)

@@ -541,4 +541,4 @@ SHIPPED = "rank_deals.npz"
 
 
 if __name__ == "__main__":
-    save_outcomes(Path("agents/data") / SHIPPED, count_outcomes())
+    save_outcomes(Path(__file__).resolve().parents[2] / "agents" / "data" / SHIPPED, count_outcomes())
