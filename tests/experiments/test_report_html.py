@@ -308,16 +308,16 @@ def test_what_made_it_is_told_and_no_path_of_the_machine(folder: Path) -> None:
 
 
 def test_an_absolute_path_is_shortened() -> None:
-    assert portable("/home/somebody/runs/x/checkpoint.pt") == "…/x/checkpoint.pt"
+    assert portable("/data/somebody/runs/x/checkpoint.pt") == "…/x/checkpoint.pt"
     assert portable("runs/x/checkpoint.pt") == "runs/x/checkpoint.pt"
     assert portable("best:weights=/data/a/b.npz,depth=3") == "best:weights=…/a/b.npz,depth=3"
     assert portable("greedy:depth=3") == "greedy:depth=3"
     assert labels(["/a/x/c.pt", "/b/x/c.pt", "/b/y/c.pt"]) == {
         "/a/x/c.pt": "/a/x/c.pt", "/b/x/c.pt": "/b/x/c.pt", "/b/y/c.pt": "…/y/c.pt"
     }  # fmt: skip
-    config = TournamentConfig.model_validate({"agents": ["/home/me/runs/x/checkpoint.pt", "greedy"], "games": 40})
+    config = TournamentConfig.model_validate({"agents": ["/data/me/runs/x/checkpoint.pt", "greedy"], "games": 40})
     text = html_report(results_of(config, [fake_games(20, 0.5, 1)]))
-    assert "/home/me" not in text
+    assert "/data/me" not in text
     assert "…/x/checkpoint.pt" in text
 
 
