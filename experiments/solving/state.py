@@ -56,7 +56,7 @@ def read_state(path: Path) -> State:
         UserError: there is none, it is damaged or of another version.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about: Mapping[str, Any] = json.loads(arrays.pop("about").tobytes())
         if about["version"] != _VERSION:
