@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from experiments.config import TournamentConfig, UserError, load_config
@@ -87,14 +87,20 @@ def play(
     if not resume:
         tournament.make_agents()
     folder = ResultFolder(tournament, path, resume=resume, overwrite=overwrite)
+    with closing(folder.journal):
+        return _play_into(folder, tournament, show)
+
+
+def _play_into(folder: ResultFolder, tournament: Tournament, show: Show) -> int:
+    """:func:`play` where there is a folder."""
     folder.begin(sys.argv)
     try:
         finished = tournament.play(folder.journal)
     except KeyboardInterrupt:
         if folder.journal.games:
-            _interrupted(tournament, tournament.played(folder.journal), path)
+            return _interrupted(tournament, tournament.played(folder.journal), folder.path)
         folder.remove()
-        _interrupted(tournament, 0)
+        return _interrupted(tournament, 0)
     except BaseException:
         with suppress(UserError):  # a full disk, perhaps: what went wrong first is to be told
             folder.end()
@@ -103,11 +109,10 @@ def play(
     try:
         summaries, paths = folder.end()
     except KeyboardInterrupt:  # the records of many games take minutes
-        _interrupted(tournament, played, path)
-        raise
+        return _interrupted(tournament, played, folder.path)
     if summaries:
         show(summaries, paths)
-    return 0 if finished else _interrupted(tournament, played, path if played else None)
+    return 0 if finished else _interrupted(tournament, played, folder.path if played else None)
 
 
 def print_paths(paths: Sequence[Path]) -> None:
