@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from agents.base import Agent
 from agents.equilibrium.hands import HAND_COUNTS, NUM_HANDS, HandTables, hand_tables, possible
-from agents.equilibrium.policies import infoset_counts
+from agents.equilibrium.policies import infoset_counts, uniform_policy
 from agents.equilibrium.prior import WAYS, checked_policy, class_policy, six_hands, suit_classes
+from agents.equilibrium.reach import reached_ends, reached_infosets
 from agents.equilibrium.traverse import Policy
 from agents.equilibrium.tree import DEALER_SEAT, PASS, PONE, Tree
 from cribbage_env.engine import (
@@ -322,6 +323,7 @@ def _write_nodes(
     tables: HandTables,
     num_hands: NDArray[np.int64],
     table: _Table,
+    wanted: NDArray[np.bool_],
     samples: int,
     seed: int,
     scratch: _Scratch,
@@ -329,7 +331,7 @@ def _write_nodes(
     masks: NDArray[np.int8],
     entries: NDArray[np.int64],
 ) -> int:
-    """Write what the mover sees at the infosets of nodes ``begin..end - 1``, ``samples`` times each.
+    """Write what the mover sees at the ``wanted`` infosets of nodes ``begin..end - 1``, ``samples`` times each.
 
     ``entries`` (B, 4) has for each of the four kept cards the policy's entry that laying it belongs to, -1 if it isn't
     legal. Returns the number of rows.
@@ -350,6 +352,9 @@ def _write_nodes(
             if options < 2:
                 continue
             if not possible(tree.seen[n], tables.packed[holds, hand], int(tables.lowest[holds, hand]), low):
+                continue
+            if not wanted[at]:
+                at += options
                 continue
             kept = _whole_hand(tables, hand, holds, seat, laid, scratch)
             for sample in range(samples):
@@ -375,6 +380,7 @@ def _write_ends(
     tree: Tree,
     tables: HandTables,
     table: _Table,
+    wanted: NDArray[np.bool_],
     samples: int,
     seed: int,
     scratch: _Scratch,
@@ -403,6 +409,9 @@ def _write_ends(
                 continue
             if not possible(seen, tables.packed[2, hand], int(tables.lowest[2, hand]), int(tree.lowest[n, seat])):
                 continue
+            if not wanted[at]:
+                at += 1
+                continue
             kept = _whole_hand(tables, hand, 2, seat, laid, scratch)
             for sample in range(samples):
                 key = combine(combine(~np.uint64(seed), at), sample)
@@ -418,9 +427,18 @@ def _write_ends(
 
 
 @jit
-def _add_answers(
-    answers: NDArray[np.float64], entries: NDArray[np.int64], rows: int, weight: float, policy: Policy
+def _set_answers(
+    answers: NDArray[np.float64], entries: NDArray[np.int64], rows: int, samples: int, policy: Policy
 ) -> None:
+    """Write the means of the answers to the policy; the samples of an infoset come one after another.
+
+    Cards of one rank are one choice; its probability is the sum of theirs.
+    """
+    weight = 1.0 / samples
+    for b in range(rows):
+        for slot in range(4):
+            if b % samples == 0 and entries[b, slot] >= 0:
+                policy[entries[b, slot]] = 0.0
     for b in range(rows):
         for slot in range(4):
             if entries[b, slot] >= 0:
@@ -467,60 +485,104 @@ def agent_policy(
     tree: Tree,
     *,
     throws: tuple[NDArray[np.floating], NDArray[np.floating]] | None = None,
+    kept: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
     starter_rank: int | None = None,
     samples: int = 1,
     seed: int = 0,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> AgentPolicy:
-    """Ask an agent for its policy at every infoset with a choice, through observations (see the module).
+    """Ask an agent for its policy at the infosets with a choice, through observations (see the module).
+
+    Only infosets that the agent's own choices lead to are asked for: at the others its policy cannot change any value.
+    So the first decisions are asked for first, then those that follow. What was not asked for is uniform.
 
     Args:
         agent: whose ``policy`` is asked.
         tree: the tree of four cards a hand.
         throws: the agent's :func:`agents.equilibrium.prior.class_policy` as pone and as dealer, if known already.
+        kept: (1820,) bool for pone and for the dealer, the hands that they ever keep; None: all, and the agent is asked
+            everywhere, also where its own choices do not lead.
         starter_rank: the rank of the starter, if the tree is one of a known starter.
         samples: how many games each infoset is completed to; answers are averaged.
         seed: of the samples.
-        progress: called with how many observations were answered, and how many there are.
+        progress: called with how many observations were answered so far.
 
     Raises:
         AgentError: an agent whose ``policy`` returns no probabilities.
     """
-    tables = hand_tables()
     pone_throws, dealer_throws = throws or (class_policy(agent, False), class_policy(agent, True))
     table = _Table(
         show_table(), suit_classes()[0], dealt(pone_throws), dealt(dealer_throws), WAYS, _SUIT_ORDERS,
         np.array(rule_numbers(Rules()), np.int64), -1 if starter_rank is None else starter_rank,
     )  # fmt: skip
-    node_rows = np.zeros(tree.nodes + 1, np.int64)
-    np.cumsum(infoset_counts(tree) * samples, out=node_rows[1:])
-    end_rows = tree.end_slots * samples
-    result = AgentPolicy(np.zeros(tree.policy_size, np.float32), np.zeros(int(tree.end_slots[-1]), np.float32))
-    work = [(begin, end, False) for begin, end in _batches(node_rows, _BATCH)]
-    work += [(begin, end, True) for begin, end in _batches(end_rows, _BATCH)]
-    size = max(_BATCH, int(np.diff(node_rows).max(initial=0)), int(np.diff(end_rows).max(initial=0)))
-    buffers = [_Buffer(size), _Buffer(size)]
+    asking = _Asking(agent, tree, table, samples, seed, progress)
+    policy, end_policy = uniform_policy(tree)
+    if kept is None:
+        asking.ask(np.ones(tree.policy_size, np.bool_), infoset_counts(tree), policy, is_end=False)
+        every = np.ones(len(end_policy), np.bool_)
+        asking.ask(every, np.diff(tree.end_slots), end_policy, is_end=True)
+        return AgentPolicy(policy, end_policy)
+    for holds in range(int(tree.held[0, PONE]), 1, -1):
+        marks = [reached_infosets(tree, seat, holds, kept[seat], policy) for seat in (PONE, DEALER_SEAT)]
+        asking.ask(marks[0][0] | marks[1][0], marks[0][1] + marks[1][1], policy, is_end=False)
+    ends = [reached_ends(tree, seat, kept[seat], policy) for seat in (PONE, DEALER_SEAT)]
+    asking.ask(ends[0][0] | ends[1][0], ends[0][1] + ends[1][1], end_policy, is_end=True)
+    return AgentPolicy(policy, end_policy)
 
-    def write(number: int) -> int:
-        begin, end, is_end = work[number]
-        to = buffers[number % 2]
-        arguments = (table, samples, seed, to.scratch, to.observations, to.masks, to.entries)
-        if is_end:
-            return int(_write_ends(begin, end, tree, tables, *arguments))
-        return int(_write_nodes(begin, end, tree, tables, HAND_COUNTS, *arguments))
 
-    done, total = 0, int(node_rows[-1] + end_rows[-1])
-    with ThreadPoolExecutor(1) as writer:  # the next batch is written while the agent thinks about this one
-        ahead = writer.submit(write, 0) if work else None
-        for number, (_, _, is_end) in enumerate(work):
-            assert ahead is not None
-            rows = ahead.result()
-            ahead = writer.submit(write, number + 1) if number + 1 < len(work) else None
-            batch = buffers[number % 2]
-            answers = checked_policy(agent, batch.observations[:rows], batch.masks[:rows])
-            policy = result.end_policy if is_end else result.policy
-            _add_answers(answers, batch.entries, rows, 1.0 / samples, policy)
-            done += rows
-            if progress is not None:
-                progress(done, total)
-    return result
+class _Asking:
+    """Asks one agent, batch by batch; the next batch is written while the agent thinks about one."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        tree: Tree,
+        table: _Table,
+        samples: int,
+        seed: int,
+        progress: Callable[[int], object] | None,
+    ) -> None:
+        self._agent = agent
+        self._tree = tree
+        self._table = table
+        self._samples = samples
+        self._seed = seed
+        self._progress = progress
+        self._answered = 0
+
+    def ask(self, wanted: NDArray[np.bool_], counts: NDArray[np.int64], policy: Policy, *, is_end: bool) -> None:
+        """Write the agent's answers over a policy, at the infosets that are wanted.
+
+        Args:
+            wanted: (entries,) whether an infoset is, at the first of its entries.
+            counts: how many of each node, or each end, are.
+            policy: of the nodes, or for solo ends.
+            is_end: which of the two.
+        """
+        rows_up_to = np.concatenate([[0], np.cumsum(counts * self._samples)])
+        work = _batches(rows_up_to, _BATCH)
+        size = max(_BATCH, int(np.diff(rows_up_to).max(initial=0)))
+        buffers = [_Buffer(size), _Buffer(size)]
+        tree, tables = self._tree, hand_tables()
+
+        def write(number: int) -> int:
+            begin, end = work[number]
+            to = buffers[number % 2]
+            what = (self._table, wanted, self._samples, self._seed)
+            into = (to.scratch, to.observations, to.masks, to.entries)
+            if is_end:
+                return int(_write_ends(begin, end, tree, tables, *what, *into))
+            return int(_write_nodes(begin, end, tree, tables, HAND_COUNTS, *what, *into))
+
+        with ThreadPoolExecutor(1) as writer:
+            ahead = writer.submit(write, 0) if work else None
+            for number in range(len(work)):
+                assert ahead is not None
+                rows = ahead.result()
+                ahead = writer.submit(write, number + 1) if number + 1 < len(work) else None
+                batch = buffers[number % 2]
+                answers = checked_policy(self._agent, batch.observations[:rows], batch.masks[:rows])
+                _set_answers(answers, batch.entries, rows, self._samples, policy)
+                self._answered += rows
+                if self._progress is not None:
+                    self._progress(self._answered)

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.equilibrium.hands import HAND_COUNTS, HandTables, hand_tables, possible
+from agents.equilibrium.reach import MAX_DEPTH, step_reach
 from agents.equilibrium.traverse import BEST, VALUE, Policy, Walker
 from agents.equilibrium.tree import PASS, Tree
 from cribbage_env.jit import jit
-
-_MAX_DEPTH = 24
 
 
 class Mistake(NamedTuple):
@@ -68,50 +67,29 @@ def _losses(
         policy: the seat's.
         choices: what the choices are worth (:meth:`Walker.walk` in mode ``BEST``).
     """
-    reach = np.zeros((_MAX_DEPTH, num_hands[-1]))  # the seat's own, of the nodes on the path
     depth = np.zeros(len(tree.mover), np.int8)
-    first_slot = np.zeros((_MAX_DEPTH, num_hands[-1]), np.int64)  # where a hand's entries begin; -1: it has no choice
+    reach = np.zeros((MAX_DEPTH, num_hands[-1]))
+    first_entry = np.zeros((MAX_DEPTH, num_hands[-1]), np.int64)
+    for hand in range(num_hands[int(tree.held[0, seat])]):
+        reach[0, hand] = 1.0
     for n in range(len(tree.mover)):
-        parent = tree.parent[n]
-        holds = int(tree.held[n, seat])
-        if parent < 0:
-            here = 0
-            for hand in range(num_hands[holds]):
-                reach[0, hand] = 1.0
-        else:
-            before = int(depth[parent])
-            here = before + 1
+        here = 0
+        if n > 0:
+            here = int(depth[tree.parent[n]]) + 1
             depth[n] = here
-            rank = int(tree.by[n])
-            if tree.mover[parent] != seat:
-                for hand in range(num_hands[holds]):
-                    reach[here, hand] = reach[before, hand]
-            elif rank == PASS:
-                for hand in range(num_hands[holds]):
-                    passes = tables.legal[holds, hand, tree.room[parent]] == 0
-                    reach[here, hand] = reach[before, hand] if passes else 0.0
-            else:
-                for hand in range(num_hands[holds]):
-                    whole = int(tables.add[holds, hand, rank])
-                    at = first_slot[before, whole]
-                    probability = 1.0 if at < 0 else policy[at + int(tables.slot[holds, hand, rank])]
-                    reach[here, hand] = reach[before, whole] * probability
+        step_reach(tree, tables, num_hands, seat, policy, n, here, reach, first_entry)
         if tree.mover[n] != seat:
             continue
-        at = tree.slots[n]
-        low = int(tree.lowest[n, seat])
+        holds = int(tree.held[n, seat])
         for hand in range(num_hands[holds]):
-            options = int(tables.legal[holds, hand, tree.room[n]])
-            first_slot[here, hand] = -1
-            if options > 1 and possible(tree.seen[n], tables.packed[holds, hand], int(tables.lowest[holds, hand]), low):
-                first_slot[here, hand] = at
+            at = first_entry[here, hand]
+            if at >= 0:
                 best = float(choices[at])
                 mean = 0.0
-                for i in range(options):
+                for i in range(int(tables.legal[holds, hand, tree.room[n]])):
                     best = max(best, float(choices[at + i]))
                     mean += policy[at + i] * choices[at + i]
                 losses[at] = reach[here, hand] * (best - mean)
-                at += options
 
 
 def _place(tree: Tree, entry: int) -> tuple[int, int, int, int]:
