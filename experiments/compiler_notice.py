@@ -1,7 +1,8 @@
-"""Tells the user when kernels are being compiled, so that a first start does not look hung."""
+"""Tells the user when kernels are being compiled or a tree is being built, so that a first start does not look hung."""
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Any
 
@@ -23,6 +24,19 @@ class _Notice(event.Listener):
         pass
 
 
+class _OnStandardError(logging.Handler):
+    """Shows what the agents' modules note in the log, as plain lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage(), file=sys.stderr, flush=True)
+
+
+_HANDLER = _OnStandardError()
+
+
 def announce_compilation() -> None:
-    """Say so from now on when kernels are compiled."""
+    """Say so from now on when kernels are compiled, or agents build what they need."""
     event.register("numba:compile", _Notice())
+    log = logging.getLogger("agents")
+    log.setLevel(logging.INFO)
+    log.addHandler(_HANDLER)  # once, however often it is added

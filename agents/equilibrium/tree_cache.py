@@ -105,8 +105,8 @@ def read_tree(path: Path) -> Tree:
 def load_tree(cards: int = MAX_CARDS, pack: tuple[int, ...] = FULL_PACK, folder: Path | None = None) -> Tree:
     """The tree of :func:`agents.equilibrium.tree.build_tree`, from the cache if it is there.
 
-    A damaged file, or one of another version, is built anew, with a warning in the log. Where nothing can be written,
-    the tree is built in memory.
+    That it is built is noted in the log; with a warning, if a file is damaged or of another version. Where nothing can
+    be written, the tree is built in memory.
     """
     package = Path(__file__).resolve().parent
     sources = jit.source_digest(package / "tree.py", package / "hands.py", Path(jit.__file__).resolve().parent)
@@ -115,7 +115,7 @@ def load_tree(cards: int = MAX_CARDS, pack: tuple[int, ...] = FULL_PACK, folder:
     try:
         return read_tree(path)
     except FileNotFoundError:
-        pass
+        _LOG.info("building the tree of the play (once, a few seconds): %s", path)
     except (DamagedTreeError, OSError) as error:
         _LOG.warning("the tree in %s has %s; it is built anew", path, error)
     tree = build_tree(cards, pack)

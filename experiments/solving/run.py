@@ -15,6 +15,7 @@ The folder, by default ``runs/<name>``:
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -333,9 +334,12 @@ def _check_new(folder: Path, overwrite: bool) -> None:
     Raises:
         UserError: it has other things in it, or a solve that is not to be replaced.
     """
+    above = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not above.is_dir():
+        raise UserError(f"{str(above)!r} is a file; choose another folder with --output")
+    if not os.access(above, os.W_OK):  # said before the work, not after it
+        raise UserError(f"can't write to the output folder {str(folder)!r}; choose another with --output")
     if not folder.is_dir():
-        if folder.exists():
-            raise UserError(f"{str(folder)!r} is a file; choose another folder with --output")
         return
     there = sorted(path.name for path in folder.iterdir() if path.suffix != TEMPORARY)
     foreign = [name for name in there if name not in _FILES]

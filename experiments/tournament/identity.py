@@ -25,20 +25,23 @@ FREE_TO_CHANGE = ("name", "output", "batch", "jobs", "backend", "scheduler", "fo
 """Keys that may differ when a tournament goes on: they don't change the games. More games come after the others."""
 _HOW = ("output", "batch", "jobs", "backend", "scheduler")
 """Keys that are not noted: however a tournament is played, the bytes are the same. They are in ``sessions.json``."""
-_CHECKPOINT = "checkpoint.pt"
+_IN_FOLDERS = ("checkpoint.pt", "strategy.bin")  # what an agent is made from, of a folder that its spec names
 
 
 def file_digests(config: TournamentConfig) -> dict[str, str]:
-    """SHA-256 of the files that are named by the agents' specs (a run's folder: its checkpoint) and by ``modules``."""
+    """SHA-256 of the files that are named by the agents' specs (a run's folder: its checkpoint or strategy) and by
+    ``modules``."""
     named: list[str] = []
     for entrant in config.agents:
         name, options = parse_spec(entrant.spec)
         named += [name, *(value for value in options.values() if isinstance(value, str))]
     digests = {}
     for path in [*named, *config.modules]:
-        file = Path(path) / _CHECKPOINT if Path(path).is_dir() else Path(path)
-        if file.is_file():
-            digests[path] = hashlib.sha256(file.read_bytes()).hexdigest()
+        folder = Path(path).is_dir()
+        for file in [Path(path) / name for name in _IN_FOLDERS] if folder else [Path(path)]:
+            if file.is_file():
+                digests[path] = hashlib.sha256(file.read_bytes()).hexdigest()
+                break
     return digests
 
 

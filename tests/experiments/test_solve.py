@@ -25,12 +25,13 @@ from agents.equilibrium.strategy import load_strategy
 from agents.equilibrium.traverse import Walker
 from agents.equilibrium.tree_cache import load_tree
 from experiments import cli
-from experiments.config import SolveConfig, UserError, load_config
+from experiments.config import EntrantConfig, SolveConfig, TournamentConfig, UserError, load_config
 from experiments.solving import memory
 from experiments.solving.progress import Check, Progress, read_checks
 from experiments.solving.run import Solve
 from experiments.solving.state import read_state
 from experiments.solving.tables import hand_values, leads, leads_by_ranks
+from experiments.tournament.identity import file_digests
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"name": "small", "prior": "uniform", "cards": 3, "iterations": 12, "check_every": 4, "small": 1e-5}
@@ -483,3 +484,11 @@ def test_the_quick_config_solves_the_real_game(tmp_path: Path) -> None:
     never_kept = [row for row in rows if float(row["pone_frequency"]) == 0]
     assert len(never_kept) > 100
     assert all(-8 < float(row["pone_value"]) < 8 for row in never_kept)
+
+
+def test_a_tournament_notes_which_strategy_was_played(solved: Path) -> None:
+    """So that it is not resumed with another one."""
+    specs = [f"equilibrium:path={solved}", f"equilibrium:path={solved / 'strategy.bin'}"]
+    digests = file_digests(TournamentConfig(agents=[EntrantConfig(spec=spec) for spec in specs]))
+    assert len(digests) == 2
+    assert len(set(digests.values())) == 1
