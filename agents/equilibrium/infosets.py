@@ -114,7 +114,7 @@ class _Scratch(NamedTuple):
     row: NDArray[np.int16]
     deck: NDArray[np.int16]  # (13,)
     cards: NDArray[np.int64]  # (12,) the seat's: kept, thrown; the opponent's: kept, thrown
-    shown: NDArray[np.int64]  # (13,) how many cards of a rank the opponent has laid
+    shown: NDArray[np.int64]  # (13,) how many cards of a rank the opponent has laid, and the starter if it is known
     ranks: NDArray[np.int64]  # (8,) the cards laid
     seats: NDArray[np.int64]  # (8,) who laid them
     path: NDArray[np.int64]  # (8,)
@@ -184,7 +184,7 @@ def _whole_hand(tables: HandTables, hand: int, holds: int, seat: int, laid: int,
 
 @inline_jit
 def _draw_own(source: Dealt, table: _Table, kept: int, key: int, scratch: _Scratch) -> np.uint64:
-    """Draw the seat's six cards, ``cards[:6]``, given the hand kept and what the opponent has shown.
+    """Draw the seat's six cards, ``cards[:6]``, given the hand kept, what the opponent has shown and a known starter.
 
     Returns their bits. A draw is taken with the likelihood of the opponent's cards. After many draws that these leave
     impossible, the two cards thrown are the first ones that fit.
@@ -260,6 +260,8 @@ def _complete(
     for i in range(laid):
         if scratch.seats[i] != seat:
             shown[scratch.ranks[i]] += 1
+    if table.starter_rank >= 0:
+        shown[table.starter_rank] += 1
     used = _draw_own(source, table, kept, key, scratch)
     draw = ~np.uint64(key)
     n = 6
