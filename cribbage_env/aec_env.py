@@ -17,10 +17,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from cribbage_env.engine import NUM_ACTIONS
 from cribbage_env.env import CribbageEnv
 from cribbage_env.observation import OBSERVATION_HIGH, OBSERVATION_SIZE
 from cribbage_env.render import RENDER_FPS, RENDER_MODES, check_render
 from cribbage_env.rules import Rules
+from cribbage_env.vector_env import observation_space
 
 try:
     from pettingzoo import AECEnv
@@ -110,8 +112,8 @@ class raw_env(AECEnv):  # noqa: N801, RUF100 (PettingZoo's name)
         self.possible_agents = list(AGENTS)
         self.agents: list[str] = []
         # One space for each agent, so that each has a random stream of its own
-        self.observation_spaces = {agent: CribbageEnv().observation_space for agent in AGENTS}
-        self.action_spaces = {agent: CribbageEnv().action_space for agent in AGENTS}
+        self.observation_spaces = {agent: observation_space() for agent in AGENTS}
+        self.action_spaces = {agent: gym.spaces.Discrete(NUM_ACTIONS) for agent in AGENTS}
         self.state_space = gym.spaces.Box(0, np.tile(OBSERVATION_HIGH, 2), (2 * OBSERVATION_SIZE,), np.uint8)
 
     def observation_space(self, agent: str) -> gym.spaces.Space[Any]:

@@ -27,7 +27,6 @@ from cribbage_env.engine import (
     LAID_CARDS,
     LAID_COUNT,
     LEFT,
-    OVER,
     PHASE,
     PLAY,
     PLAYER,
@@ -43,8 +42,8 @@ from cribbage_env.engine import (
     win_level,
 )
 from cribbage_env.events import Event, deal_events
+from cribbage_env.game import PHASE_NAMES
 
-PHASES = {DISCARD: "discard", PLAY: "play", BETWEEN: "show", OVER: "over"}
 FACE_DOWN = NO_CARD
 
 Hand = tuple[int, ...]
@@ -112,7 +111,7 @@ class Table:
             skunk=int(row[SKUNK]),
             double_skunk=int(row[DOUBLE_SKUNK]),
             deal=int(row[DEAL]),
-            phase=PHASES[phase],
+            phase=PHASE_NAMES[phase],
             dealer=int(row[DEALER]),
             player=player,
             scores=(min(int(row[SCORE]), target), min(int(row[SCORE + 1]), target)),

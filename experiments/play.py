@@ -15,6 +15,7 @@ from cribbage_env.cards import RANKS
 from cribbage_env.engine import FIRST_PLAY, KEPT_PLACES, LAID, LAID_GO, NUM_ACTIONS
 from cribbage_env.events import breakdown_text
 from cribbage_env.records import Step, append_record, record_of
+from cribbage_env.scoring import MAX_COUNT
 from cribbage_env.streams import check_seed, fresh_seed
 from experiments.config import UserError
 from experiments.tournament.caller import Caller
@@ -277,7 +278,7 @@ def action_of(game: Game, said: str) -> int:
                 return action
         elif game.kept(game.player)[action - FIRST_PLAY] == cards[0]:
             return action
-    raise ValueError(f"{card_text(cards[0])} would carry the count of {game.count} above 31")
+    raise ValueError(f"{card_text(cards[0])} would carry the count of {game.count} above {MAX_COUNT}")
 
 
 def _held_card(held: list[int], word: str) -> int:

@@ -200,7 +200,7 @@ def _policy(
         if total > 0.0:
             for slot in range(4):
                 policy[b, FIRST_PLAY + slot] /= total
-        else:
+        else:  # cards laid that are no play that can be: some legal card
             policy[b, FIRST_PLAY + one] = 1.0
 
 
@@ -221,6 +221,7 @@ def _check_game(path: Path, facts: Facts) -> None:
 
 @functools.lru_cache(maxsize=4)
 def _load(path: Path, modified: int, size: int) -> Loaded:
+    """Load a file; its time of change and size are only part of the key, so that another file is loaded anew."""
     strategy = load_strategy(path)
     _check_game(path, strategy.facts)
     tree = _tree()

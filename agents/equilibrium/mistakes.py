@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.equilibrium.hands import HAND_COUNTS, HandTables, hand_tables, possible
-from agents.equilibrium.reach import MAX_DEPTH, step_reach
+from agents.equilibrium.reach import step_reach
 from agents.equilibrium.traverse import BEST, VALUE, Policy, Walker
-from agents.equilibrium.tree import PASS, Tree
+from agents.equilibrium.tree import MAX_DEPTH, PASS, Tree
 from cribbage_env.jit import jit
 
 
@@ -177,7 +177,7 @@ def losses(walker: Walker, seat: int, policy: Policy, end_policy: Policy, most: 
         walker: of the tree and the distribution of hands.
         seat: whose decisions are looked at; the other one plays the policy.
         policy, end_policy: of both seats.
-        most: how many mistakes are listed.
+        most: how many mistakes are listed, 0 or more.
     """
     tree = walker.tree
     choices = np.zeros(tree.policy_size, np.float32)
@@ -185,7 +185,7 @@ def losses(walker: Walker, seat: int, policy: Policy, end_policy: Policy, most: 
     value = float(walker.walk(seat, VALUE, policy, end_policy).sum())
     lost = np.zeros(tree.policy_size, np.float32)
     _losses(tree, hand_tables(), HAND_COUNTS, seat, policy, choices, lost)
-    worst = np.argpartition(lost, -most)[-most:] if most < len(lost) else np.arange(len(lost))
+    worst = np.argpartition(-lost, most)[:most] if most < len(lost) else np.arange(len(lost))
     worst = worst[np.argsort(-lost[worst], kind="stable")]
     mistakes = []
     for entry in worst:

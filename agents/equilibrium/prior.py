@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.base import Agent
-from agents.equilibrium.hands import MAX_COPIES, NUM_HANDS, hand_numbers, hand_tables, pack
+from agents.equilibrium.hands import MAX_COPIES, NUM_HANDS, hand_numbers, hand_tables, pack, possible
 from agents.registry import AgentError
 from cribbage_env.cards import NUM_CARDS, NUM_RANKS
 from cribbage_env.engine import (
@@ -44,7 +44,6 @@ UNIFORM = "uniform"
 _BATCH = 1 << 15
 _CHUNKS = 16  # of the sum over pairs of hands: so many whatever the threads, so that the result is the same
 _LEAST = 1e-9  # a discard less likely than this counts as never made
-_NIBBLES, _OVERFLOW = np.uint64(0x3333333333333), np.uint64(0x8888888888888)
 
 WAYS = np.zeros((MAX_COPIES + 1, MAX_COPIES + 1))
 """(5, 5): C(4 - n, k), how many sets of k cards there are of a rank of which n are gone."""
@@ -78,11 +77,6 @@ def six_hands() -> SixHands:
     return SixHands(
         np.array(sixes, np.int8), np.array([pack(six) for six in sixes], np.uint64), np.array(kept, np.int16)
     )
-
-
-@functools.cache
-def _six_numbers() -> dict[tuple[int, ...], int]:
-    return {tuple(six): number for number, six in enumerate(six_hands().ranks.tolist())}
 
 
 @jit
@@ -257,7 +251,7 @@ def _add_pairs(
             own *= ways[0, np.int64(packed[pone] >> np.uint64(4 * rank)) & 15]
         for dealer in range(len(packed)):
             together = packed[pone] + packed[dealer]
-            if (together + _NIBBLES) & _OVERFLOW:
+            if not possible(packed[pone], packed[dealer], 0, 0):  # more than four cards of a rank
                 continue
             ways_to_deal = own
             i = 0

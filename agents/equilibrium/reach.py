@@ -7,10 +7,8 @@ from numpy.typing import NDArray
 
 from agents.equilibrium.hands import HAND_COUNTS, NUM_HANDS, HandTables, hand_tables, possible
 from agents.equilibrium.traverse import Policy
-from agents.equilibrium.tree import PAIR_END, PASS, Tree
+from agents.equilibrium.tree import MAX_DEPTH, PAIR_END, PASS, Tree
 from cribbage_env.jit import inline_jit, jit
-
-MAX_DEPTH = 24
 
 
 @inline_jit

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.base import AgentError
+from agents.equilibrium.hands import MAX_COPIES
 from agents.equilibrium.policies import option_counts, quantised, restored
 from agents.equilibrium.solver import exploitability, play_value
 from agents.equilibrium.thinning import bytes_of, fill_in, infoset_weights
@@ -58,7 +59,7 @@ def tree_identity(tree: Tree, infosets: int) -> TreeIdentity:
     gone = int(tree.seen[0])
     return TreeIdentity(
         cards=int(tree.held[0, 0]),
-        pack=tuple(4 - (gone >> 4 * rank & 15) for rank in range(NUM_RANKS)),
+        pack=tuple(MAX_COPIES - (gone >> 4 * rank & 15) for rank in range(NUM_RANKS)),
         policy_size=tree.policy_size,
         infosets=infosets,
         digest=zlib.crc32(np.ascontiguousarray(tree.edge).data, zlib.crc32(np.ascontiguousarray(tree.slots).data)),

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from agents.equilibrium.hands import HAND_COUNTS, HandTables, hand_tables, possible
 from agents.equilibrium.policies import STEPS
 from agents.equilibrium.traverse import Policy
-from agents.equilibrium.tree import DEALER_SEAT, PAIR_END, PASS, PONE, Tree
+from agents.equilibrium.tree import DEALER_SEAT, MAX_DEPTH, PAIR_END, PASS, PONE, Tree
 from cribbage_env.jit import inline_jit, jit
 
-_MAX_DEPTH = 24
 _TIE = 1e-6  # gains closer than this are the same number, rounded
 
 
@@ -43,10 +42,10 @@ def _weights(
     out: NDArray[np.float32],
 ) -> None:
     """Write the weights of a player's infosets with a choice to their places in ``out`` (I,)."""
-    reach = np.zeros((_MAX_DEPTH, len(joint)))
-    chosen = np.zeros((_MAX_DEPTH, len(joint), 4))  # at the player's own nodes, its policy
-    node = np.zeros(_MAX_DEPTH, np.int64)
-    edge = np.zeros(_MAX_DEPTH, np.int64)
+    reach = np.zeros((MAX_DEPTH, len(joint)))
+    chosen = np.zeros((MAX_DEPTH, len(joint), 4))  # at the player's own nodes, its policy
+    node = np.zeros(MAX_DEPTH, np.int64)
+    edge = np.zeros(MAX_DEPTH, np.int64)
     others = np.zeros(len(joint), np.int64)  # the opponent's possible whole hands
     opponent = 1 - player
     cards = int(tree.held[0, 0])

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.equilibrium.hands import HAND_COUNTS, NUM_HANDS, HandTables, hand_tables, possible
-from agents.equilibrium.tree import PAIR_END, PASS, PONE, Tree
+from agents.equilibrium.tree import MAX_DEPTH, PAIR_END, PASS, PONE, Tree
 from cribbage_env.jit import inline_jit, jit
 
 SOLVE, BEST, VALUE = 0, 1, 2
@@ -32,7 +32,6 @@ SOLVE, BEST, VALUE = 0, 1, 2
 Policy = NDArray[np.float32]
 """Probabilities in the layout of :attr:`agents.equilibrium.tree.Tree.slots`, for both players."""
 
-_MAX_DEPTH = 24
 _MOST = NUM_HANDS[-1]
 
 
@@ -158,12 +157,12 @@ def _walk(
     opponent = 1 - traverser
     pone_walks = traverser == PONE
     sign = 1.0 if pone_walks else -1.0
-    reach = np.zeros((_MAX_DEPTH, _MOST))
-    values = np.zeros((_MAX_DEPTH, _MOST))
-    mixed = np.zeros((_MAX_DEPTH, _MOST, 4))  # at opponent's nodes its policy, at traverser's the values of its choices
-    reach_at = np.zeros(_MAX_DEPTH, np.int64)  # the row of `reach`: the traverser's nodes hand it down
-    node = np.zeros(_MAX_DEPTH, np.int64)
-    edge = np.zeros(_MAX_DEPTH, np.int64)
+    reach = np.zeros((MAX_DEPTH, _MOST))
+    values = np.zeros((MAX_DEPTH, _MOST))
+    mixed = np.zeros((MAX_DEPTH, _MOST, 4))  # at opponent's nodes its policy, at traverser's the values of its choices
+    reach_at = np.zeros(MAX_DEPTH, np.int64)  # the row of `reach`: the traverser's nodes hand it down
+    node = np.zeros(MAX_DEPTH, np.int64)
+    edge = np.zeros(MAX_DEPTH, np.int64)
     order_points = np.zeros(91)
     probabilities = np.zeros(4)
 

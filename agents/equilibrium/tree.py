@@ -60,8 +60,10 @@ PASS = 13
 PAIR_END, PONE_SOLO, DEALER_SOLO = 0, 1, 2
 """Kinds of ends; of a solo end, who holds the two cards."""
 
+MAX_DEPTH = 24
+"""At least as many nodes as are on a way from the root to an end: eight cards, and passes between them."""
+
 _NO_TARGET = 30_000  # the play is scored to its end
-_MAX_DEPTH = 24  # eight cards, and passes between them
 _ACE, _KING = 0, 48
 _KEYS_A_TASK = 1 << 14
 
@@ -302,18 +304,18 @@ def _walk(
 ) -> tuple[int, int, int]:
     """Walk the tree depth first; returns how many nodes, edges and ends it has. With ``fill`` they are written down."""
     log = np.zeros((0, EVENT_SIZE), np.int16)
-    rows = np.zeros((_MAX_DEPTH, STATE_SIZE), np.int16)  # the game at the nodes on the path
-    before = np.zeros((_MAX_DEPTH, STATE_SIZE), np.int16)  # the game before the last card was laid
+    rows = np.zeros((MAX_DEPTH, STATE_SIZE), np.int16)  # the game at the nodes on the path
+    before = np.zeros((MAX_DEPTH, STATE_SIZE), np.int16)  # the game before the last card was laid
     after = np.zeros(STATE_SIZE, np.int16)
-    last = np.zeros((_MAX_DEPTH, 2), np.int64)  # who laid that card, and its rank
-    hands = np.zeros((_MAX_DEPTH, 2), np.int64)  # laid by both
-    low = np.ones((_MAX_DEPTH, 2), np.int64)
-    gone = np.zeros(_MAX_DEPTH, np.uint64)  # seen
-    node = np.zeros(_MAX_DEPTH, np.int64)
-    options = np.zeros((_MAX_DEPTH, 14), np.int64)
-    num_options = np.zeros(_MAX_DEPTH, np.int64)
-    taken = np.zeros(_MAX_DEPTH, np.int64)
-    first_edge = np.zeros(_MAX_DEPTH, np.int64)
+    last = np.zeros((MAX_DEPTH, 2), np.int64)  # who laid that card, and its rank
+    hands = np.zeros((MAX_DEPTH, 2), np.int64)  # laid by both
+    low = np.ones((MAX_DEPTH, 2), np.int64)
+    gone = np.zeros(MAX_DEPTH, np.uint64)  # seen
+    node = np.zeros(MAX_DEPTH, np.int64)
+    options = np.zeros((MAX_DEPTH, 14), np.int64)
+    num_options = np.zeros(MAX_DEPTH, np.int64)
+    taken = np.zeros(MAX_DEPTH, np.int64)
+    first_edge = np.zeros(MAX_DEPTH, np.int64)
 
     _begin(rows[0], cards)
     for rank in range(NUM_RANKS):
@@ -510,9 +512,8 @@ def _count_slots(
     lowest: NDArray[np.int8],
     seen: NDArray[np.uint64],
     slots: NDArray[np.int64],
-) -> int:
-    """Fill :attr:`Tree.slots`; returns how many infosets with a choice there are."""
-    infosets = 0
+) -> None:
+    """Fill :attr:`Tree.slots`."""
     total = 0
     for n in range(len(mover)):
         slots[n] = total
@@ -523,10 +524,8 @@ def _count_slots(
         for hand in range(num_hands[cards]):
             options = int(legal[cards, hand, room[n]])
             if options > 1 and fits(packed, lows, seen[n], int(lowest[n, seat]), cards, hand):
-                infosets += 1
                 total += options
     slots[len(mover)] = total
-    return infosets
 
 
 @jit

@@ -35,14 +35,18 @@ class ResultTable:
             )
         make_folder(self.path.parent)
 
-    def write(self, rows: Sequence[Row]) -> None:
-        """Write the table, in place of what is there; all rows have the same keys, the columns.
+    def write(self, rows: Sequence[Row], columns: Sequence[str] | None = None) -> None:
+        """Write the table, in place of what is there.
+
+        Args:
+            rows: all with the same keys, the columns.
+            columns: needed where there may be no rows.
 
         Raises:
             UserError: it could not be written.
         """
         text = io.StringIO(newline="")
-        table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        table = csv.DictWriter(text, list(rows[0] if columns is None else columns), lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
         config = self.path.with_name("config.yaml")

@@ -19,7 +19,9 @@ from scipy.special import stdtrit
 
 from experiments.tournament.statistics import CONFIDENCE, Estimate
 
-_MICRO = 1_000_000  # of a game: the unit of luck
+MICRO = 1_000_000
+"""A game's luck is stored as a whole number of millionths of a game, so that sums don't depend on their order."""
+
 _FOLDS = 16
 _PRIOR_PAIRS = 20  # for a start, as if so many pairs had shown a coefficient of 1,
 _PRIOR_VARIANCE = 0.02  # with this variance of a pair's luck; both chosen once and for all
@@ -58,7 +60,7 @@ class LuckTotals:
 
     def _moments(self) -> NDArray[np.float64]:
         """(folds, 6): pairs, and sums of s, l, s s, s l, l l, with s and l in games, averaged over a pair's two."""
-        game, luck = 0.5, 0.5 / _MICRO
+        game, luck = 0.5, 0.5 / MICRO
         units = np.array([1.0, game, luck, game * game, game * luck, luck * luck])
         return np.array(self._sums, np.float64) * units
 

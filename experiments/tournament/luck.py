@@ -59,6 +59,7 @@ from cribbage_env.jit import inline_jit, jit
 from cribbage_env.rules import Rules
 from cribbage_env.scoring import HEELS_POINTS, flush_points, nobs_points
 from cribbage_env.vector_env import CribbageVectorEnv
+from experiments.tournament.adjustment import MICRO
 from experiments.tournament.match import Games
 from experiments.tournament.rank_deals import (
     DEALER_SEAT,
@@ -71,9 +72,6 @@ from experiments.tournament.rank_deals import (
     six_number,
     two_number,
 )
-
-MICRO = 1_000_000
-"""A game's luck is stored as a whole number of millionths of a game, so that sums don't depend on their order."""
 
 _PLAYED = 4  # ways in which a deal may come to its show: without heels and with, ties low and high
 _AT_DEALER, _AT_PONE, _WON = range(3)  # the scores at the show, and who has won: 1 the dealer, -1 pone, 0 nobody

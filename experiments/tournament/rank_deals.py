@@ -53,6 +53,9 @@ from cribbage_env.engine import (
 from cribbage_env.jit import inline_jit, jit
 from cribbage_env.scoring import HEELS_POINTS, MAX_COUNT, card_value, play_parts, show_table
 
+SHIPPED = "rank_deals.npz"
+"""In ``agents/data``. ``python -m experiments.tournament.rank_deals`` makes it again."""
+
 SIXES, FOURS, TWOS = 18564, 1820, 91
 """How many multisets of six, four and two ranks there are (169 of the first have five or six cards of a rank)."""
 
@@ -534,10 +537,6 @@ def count_outcomes(every: int = 1) -> DealOutcomes:
 def exact_outcomes() -> DealOutcomes:
     """What :func:`count_outcomes` gives, as shipped."""
     return load_outcomes(SHIPPED)
-
-
-SHIPPED = "rank_deals.npz"
-"""In ``agents/data``. ``python -m experiments.tournament.rank_deals`` makes it again."""
 
 
 if __name__ == "__main__":

@@ -89,8 +89,7 @@ def test_the_first_lead_is_as_frequent_as_the_hand(walker: Walker, tree: Tree) -
         assert mistake.frequency == pytest.approx(float(walker.weights[mistake.hand].sum()), rel=1e-5)
 
 
-def test_mending_a_mistake_brings_its_loss(walker: Walker, tree: Tree) -> None:
-    """Once everything else of the seat is at its best, only the one mistake is lost, and no more than it cost."""
+def test_a_solved_policy_has_small_mistakes_only(walker: Walker, tree: Tree) -> None:
     solver = Solver(tree, dealt_weights(4, COPIES))
     for _ in range(60):
         solver.iterate()
@@ -113,6 +112,13 @@ def test_nothing_is_lost_by_a_best_response(walker: Walker, tree: Tree) -> None:
     found = losses(walker, PONE, mixed, ends, most=3)
     assert found.gain == pytest.approx(found.at_ends, abs=1e-6)
     assert play_value(walker, mixed, ends) > play_value(walker, policy, ends)
+
+
+@pytest.mark.parametrize("most", [0, 1, 7])
+def test_as_many_are_listed_as_asked_for(walker: Walker, tree: Tree, most: int) -> None:
+    policy, ends = random_policy(tree, 6)
+    found = losses(walker, PONE, policy, ends, most=most)
+    assert found.mistakes == losses(walker, PONE, policy, ends, most=20).mistakes[:most]
 
 
 def test_reach_follows_the_policy(tree: Tree) -> None:
