@@ -159,22 +159,15 @@ def test_zero_sum(cards: int, pack: Pack) -> None:
 
 
 def test_the_whole_play(tree: Tree, weights: NDArray[np.float64], walker: Walker) -> None:
-    """The bound falls; the threads, a stop between and one byte a probability change (almost) nothing."""
+    """Three iterations; the threads, a stop between and one byte a probability change (almost) nothing."""
     solver = Solver(tree, weights, threads=2)
-    uniform, uniform_ends = uniform_policy(tree)
-    bounds = [exploitability(walker, uniform, uniform_ends).mean]
-    value = play_value(walker, uniform, uniform_ends)
-    assert walker.walk(1, VALUE, uniform, uniform_ends).sum() == pytest.approx(-value, abs=1e-9)
-    for _ in range(3):
+    for _ in range(2):
         solver.iterate()
-    bounds.append(exploitability(walker, solver.policy()).mean)
     state = {name: np.array(array) for name, array in solver.state().items()}
     solver.iterate()
     policy = solver.policy()
-    bounds.append(exploitability(walker, policy).mean)
-    assert bounds == sorted(bounds, reverse=True)
-    assert 1.0 < bounds[0] < 2.0
-    assert bounds[2] < 0.15
+    found = exploitability(walker, policy)
+    assert 0.02 < found.mean < 0.25  # uniform: 1.4
 
     other = Solver(tree, weights, threads=1)
     other.restore(state)
@@ -185,13 +178,17 @@ def test_the_whole_play(tree: Tree, weights: NDArray[np.float64], walker: Walker
     counts = option_counts(tree)
     coarse = restored(counts, quantised(counts, policy))
     assert abs(coarse - policy).max() <= 1.5 / 255
-    assert exploitability(walker, coarse).mean == pytest.approx(bounds[2], abs=2e-3)
+    assert walker.walk(0, BEST, coarse).sum() == pytest.approx(found.pone, abs=3e-3)
 
 
 @pytest.mark.slow
 def test_the_whole_play_longer(tree: Tree, weights: NDArray[np.float64], walker: Walker) -> None:
     solver = Solver(tree, weights)
-    bounds = []
+    uniform, uniform_ends = uniform_policy(tree)
+    value = play_value(walker, uniform, uniform_ends)
+    assert walker.walk(1, VALUE, uniform, uniform_ends).sum() == pytest.approx(-value, abs=1e-9)
+    bounds = [exploitability(walker, uniform, uniform_ends).mean]
+    assert 1.0 < bounds[0] < 2.0
     for wanted in (2, 5, 10, 20, 40):
         while solver.iterations < wanted:
             solver.iterate()
