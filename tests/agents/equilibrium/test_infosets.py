@@ -35,6 +35,7 @@ from cribbage_env.observation import (
     AT_LAID_GO,
     AT_LEFT,
     AT_NUM_LAID,
+    OBSERVATION_SIZE,
     field,
 )
 from cribbage_env.rules import Rules
@@ -511,3 +512,65 @@ def test_the_random_agent(tree: Tree, random_throws: NDArray[np.float32]) -> Non
     others[entry : entry + 3] = False
     assert (found.policy[: tree.slots[1]][others] == uniform_policy(tree)[0][: tree.slots[1]][others]).all()
     assert abs(12 * found.policy - np.rint(12 * found.policy)).max() < 1e-5
+
+
+def test_batches() -> None:
+    """All items with rows are in one batch each, in order, and none has more rows than allowed unless an item has."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        rows = rng.integers(0, rng.integers(1, 40), rng.integers(0, 60)) * (rng.random(1) < 0.9)
+        up_to = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
+        most = int(rng.integers(1, 60))
+        batches = infosets._batches(up_to, most)
+        covered = [item for begin, end in batches for item in range(begin, end)]
+        assert covered == sorted(set(covered))
+        assert set(np.flatnonzero(rows)) <= set(covered)
+        for begin, end in batches:
+            size = up_to[end] - up_to[begin]
+            assert size > 0
+            assert size <= most or end == begin + 1
+
+
+@pytest.mark.slow
+def test_posterior_against_deals(tree: Tree, lopsided_throws: NDArray[np.float32]) -> None:
+    """What the dealer has thrown when pone has led a card, in 3 M deals whose pone leads any of its cards."""
+    agent, rng = Lopsided(), np.random.default_rng(8)
+    number = suit_classes()[1]
+    kept = six_hands().kept[number]
+    chances = np.bincount(kept.ravel(), (suit_classes()[2][:, None] * lopsided_throws).ravel(), 1820)
+    whole = HANDS[4][int(np.argmax(chances))]
+    shown = whole[-1] - 1
+    met: Counter[tuple[int, int]] = Counter()
+    others = np.delete(np.arange(52), 4 * shown)  # all but the card led
+    for _ in range(30):
+        own = np.sort(others[rng.random((100_000, 51)).argpartition(5, axis=1)[:, :6]], axis=1)
+        observations = np.zeros((len(own), OBSERVATION_SIZE), np.uint8)
+        field(observations, "cards")[:] = own
+        masks = np.zeros((len(own), 19), np.int8)
+        masks[:, :15] = 1
+        policy = agent.policy(observations, masks)[:, :15].cumsum(axis=1)
+        action = (policy < rng.random((len(own), 1))).sum(axis=1)
+        ranks = np.take_along_axis(own, KEPT_PLACES[action].astype(np.int64), axis=1) // 4
+        thrown = np.take_along_axis(own, PAIRS[action].astype(np.int64), axis=1) // 4
+        met.update(map(tuple, thrown[(ranks == np.array(whole)).all(axis=1)].tolist()))
+    assert sum(met.values()) > 2000
+
+    node = node_of(tree, ((0, shown),))
+    entry = entry_of(tree, node, whole)
+    wanted = np.zeros(tree.policy_size, np.bool_)
+    wanted[entry] = True
+    counts = np.zeros(tree.nodes, np.int64)
+    counts[node] = 1
+    recorder = Recorder()
+    table = completion_table(lopsided_throws, lopsided_throws)
+    policy = np.zeros(tree.policy_size, np.float32)
+    _Asking(recorder, tree, table, 40_000, 3, None).ask(wanted, counts, policy, is_end=False)
+    found = Counter(map(tuple, (field(recorder.rows()[0], "thrown") // 4).tolist()))
+    common = [cell for cell in met if met[cell] + found[cell] >= 40]
+    rest = [sum(counter.values()) - sum(counter[cell] for cell in common) for counter in (met, found)]
+    contingency = np.array(
+        [[met[cell] for cell in common] + rest[:1], [found[cell] for cell in common] + rest[1:]], np.int64
+    )
+    contingency = contingency[:, contingency.sum(axis=0) > 0]
+    assert contingency.shape[1] > 20
+    assert stats.chi2_contingency(contingency).pvalue > 1e-3
