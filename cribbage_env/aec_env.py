@@ -9,6 +9,7 @@ The only module of the package that imports PettingZoo, so ``import cribbage_env
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,6 +48,8 @@ def env(*, illegal_reward: float | None = None, **options: Any) -> AECEnv:
             reward, the other agent 0.
         options: those of :class:`raw_env`.
     """
+    if illegal_reward is not None and not (isinstance(illegal_reward, int | float) and math.isfinite(illegal_reward)):
+        raise ValueError(f"illegal_reward must be a finite number or None, got {illegal_reward!r}")
     wrapped: AECEnv = raw_env(**options)
     if illegal_reward is not None:
         wrapped = wrappers.TerminateIllegalWrapper(wrapped, illegal_reward=illegal_reward)

@@ -106,9 +106,9 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     for name, known in COMMANDS.items():
         sub = subparsers.add_parser(
             name,
-            help=known.summary,
-            description=known.summary[0].upper() + known.summary[1:] + ".",
-            epilog=f"example: {known.example}",
+            help=known.summary.replace("%", "%%"),  # argparse formats what it shows
+            description=(known.summary[0].upper() + known.summary[1:] + ".").replace("%", "%%"),
+            epilog=f"example: {known.example}".replace("%", "%%"),
         )
         if name == command:
             importlib.import_module(known.module).add_arguments(sub)

@@ -435,8 +435,11 @@ def load_config(path: str | Path, schema: type[ConfigT], overrides: Sequence[str
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        beside = sorted(one.name for one in file.parent.glob("*.yaml")) if file.parent.is_dir() else []
+        beside = sorted(one.name for one in file.parent.glob("[!.]*.yaml")) if file.parent.is_dir() else []
+        elsewhere = [one.as_posix() for one in sorted(Path("configs").glob(f"*/{file.name}")) if one != file]
         hint = f" (there are {', '.join(beside)})" if beside else ""
+        if elsewhere:
+            hint = f" (did you mean {' or '.join(elsewhere)}?)"
         raise UserError(f"no config file {str(file)!r}{hint}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"can't read the config file {str(file)!r}: {error}") from None
@@ -496,6 +499,8 @@ def _first_problem(error: ValidationError, schema: type[Config]) -> str:
         return f"the key {path!r} is missing"
     if first["type"] == "value_error":  # from a validator of ours, which names the value itself
         message = str(first["ctx"]["error"])
+    elif first["type"] == "string_pattern_mismatch":  # a name, of a folder in runs/
+        message = f"must begin with a letter, digit or '_' and go on with these, '.' and '-', got {first['input']!r}"
     elif first["type"] == "model_type":
         message = f"must be a mapping with keys of {', '.join(_keys_at(schema, first['loc']))}, got {first['input']!r}"
     else:

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         _play(game, agents, person)
     except (Quit, EOFError):
-        print(f"\n{'' if record is None else 'The record is kept: '}the game is not over, {_score(game)}.")
+        print(f"\nThe game is not over, {_score(game)}.")
     finally:
         if record is not None:
             names = [YOU if agent is None else agent.name for agent in agents]
@@ -101,10 +101,12 @@ def _record_file(name: str) -> Path:
     try:
         if path.is_dir():
             raise IsADirectoryError(21, "it is a folder")
-        if path.exists():
-            path.open("ab").close()
-        elif not path.parent.is_dir():
+        if not path.parent.is_dir():
             raise FileNotFoundError(2, f"there is no folder {str(path.parent)!r}")
+        new = not path.exists()
+        path.open("ab").close()  # said before the game, not after it
+        if new:
+            path.unlink()
     except OSError as error:
         raise UserError(f"--record: can't write to {name!r}: {error.strerror or error}") from None
     return path

@@ -44,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, known in ANALYSES.items():
         sub = subparsers.add_parser(
             name,
-            help=known.summary,
-            description=known.summary[0].upper() + known.summary[1:] + ".",
-            epilog=f"example: {known.example}",
+            help=known.summary.replace("%", "%%"),  # argparse formats what it shows
+            description=(known.summary[0].upper() + known.summary[1:] + ".").replace("%", "%%"),
+            epilog=f"example: {known.example}".replace("%", "%%"),
         )
         importlib.import_module(known.module).add_arguments(sub)
 

@@ -213,7 +213,8 @@ class Solve:
         ) as bar:  # fmt: skip
             while True:
                 enough = self._enough(progress)
-                if enough or stop.asked or (unsaved and time.monotonic() - written > _SECONDS_A_STATE):
+                due = self.iterations == 1 or time.monotonic() - written > _SECONDS_A_STATE  # something is there early
+                if enough or stop.asked or (unsaved and due):
                     if unsaved:
                         self._write_state()
                     written, unsaved = time.monotonic(), False

@@ -223,7 +223,7 @@ def _is_int64(value: Any) -> bool:
 
 
 def _damaged(path: Path, word: str, number: int, problem: str) -> UserError:
-    return UserError(f"{path}, {word} {number}: {problem}; the file is damaged")
+    return UserError(f"{path}, {word} {number}: {problem}; the file is damaged: play it again with --overwrite")
 
 
 def _rows_of_csv(path: Path) -> Iterator[Rows]:
@@ -231,7 +231,8 @@ def _rows_of_csv(path: Path) -> Iterator[Rows]:
         with path.open(encoding="utf-8", newline="") as file:
             yield from _rows_of_open_csv(path, file)
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"can't read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+        problem = getattr(error, "strerror", None) or error
+        raise UserError(f"can't read {str(path)!r}: {problem}; play it again with --overwrite") from None
 
 
 def _rows_of_open_csv(path: Path, file: IO[str]) -> Iterator[Rows]:

@@ -73,7 +73,8 @@ def read_noted(path: Path) -> tuple[TournamentConfig, dict[str, Any]]:
     except FileNotFoundError:
         raise UserError(f"there are no results of a tournament in {str(path.parent)!r}: no {path.name}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"can't read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+        problem = getattr(error, "strerror", None) or error
+        raise UserError(f"can't read {str(path)!r}: {problem}; play it again with --overwrite") from None
     except (yaml.YAMLError, AttributeError, KeyError, TypeError):
         raise UserError(f"{str(path)!r} is not the config of a result folder, or is damaged") from None
     if version != FORMAT:

@@ -206,6 +206,7 @@ class _DaskPool:
     def __init__(self, setup: Setup, scheduler: str) -> None:
         try:
             from distributed import Client, Event
+            from distributed.comm.addressing import parse_address, parse_host_port
         except ImportError:
             raise UserError(
                 "backend: dask needs Dask, which is not installed: pip install 'cribbage-lab[dask]'"
@@ -213,6 +214,10 @@ class _DaskPool:
         self._scheduler = scheduler
         for name in ("distributed", "distributed.client", "tornado"):  # they log tracebacks of what is told in a line
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        try:
+            parse_host_port(parse_address(scheduler)[1])  # a client of no address would say so once more as it dies
+        except ValueError as error:
+            raise UserError(f"scheduler: an address looks like tcp://host:8786, got {scheduler!r} ({error})") from None
         try:
             self._client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
         except Exception as error:  # what it raises depends on the kind of address

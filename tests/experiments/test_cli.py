@@ -91,6 +91,23 @@ def test_bad_command_lines_are_one_line(argv: list[str], says: str, capsys: pyte
     assert error.count("\n") == 1
 
 
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--help"])
+    assert stop.value.code == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    for name, command in cli.COMMANDS.items():
+        assert f"{name} {command.summary}" in printed
+
+
+@pytest.mark.parametrize("name", sorted(set(cli.COMMANDS) - {"tournament", "evaluate"}))
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+    assert stop.value.code == 0
+    assert f"example: {cli.COMMANDS[name].example}" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("name", ["tournament", "evaluate"])
 def test_help_has_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:

@@ -108,7 +108,7 @@ def test_the_other_seat_and_a_position(
     (record,) = read_records(path)
     assert record["agents"] == ["random", "you"]
     assert record["start_scores"] == [100, 90]
-    assert "The record is kept: the game is not over, 100-90." in text
+    assert "The game is not over, 100-90." in text
 
 
 def test_words_that_mean_nothing_are_answered(
@@ -300,5 +300,5 @@ def test_through_a_pipe(tmp_path: Path) -> None:
         timeout=120,
     )
     assert "you     5C, 15: 2 points (fifteen 2), 2-0" in done.stdout
-    assert done.stdout.rstrip().endswith("the game is not over, 2-2.")
+    assert done.stdout.rstrip().endswith("The game is not over, 2-2.")
     assert "Traceback" not in done.stderr
