@@ -150,7 +150,7 @@ def test_words_that_mean_nothing_are_answered(
     assert text.count("two different cards, please") == 3
     assert text.count("which one: QC QH QS?") == 3
     assert text.count("you     to the crib: 2H 4D") == 1
-    assert text.count("\nthe game is not over, 0-0.\n") == 1
+    assert text.count("\nThe game is not over, 0-0.\n") == 1
     assert "Traceback" not in text
 
 
