@@ -20,7 +20,8 @@ from agents.equilibrium.hands import hand_numbers
 from agents.equilibrium.infosets import _Asking, _Table, agent_policy, dealt
 from agents.equilibrium.policies import option_counts, uniform_policy
 from agents.equilibrium.prior import WAYS, class_policy, dealt_weights, six_hands, suit_classes
-from agents.equilibrium.traverse import BEST, VALUE, Walker
+from agents.equilibrium.solver import exploitability
+from agents.equilibrium.traverse import VALUE, Walker
 from agents.equilibrium.tree import Tree
 from agents.registry import make_agent
 from cribbage_env.engine import KEPT_PLACES, PAIRS, rule_numbers
@@ -122,12 +123,6 @@ def completion_table(pone: NDArray[np.floating], dealer: NDArray[np.floating], s
 @pytest.fixture(scope="module")
 def random_throws() -> NDArray[np.float32]:
     return np.full((len(suit_classes()[0]), 15), 1 / 15, np.float32)
-
-
-@pytest.fixture(scope="module")
-def first_entries(tree: Tree) -> NDArray[np.int64]:
-    """(I,): the first entry of each infoset with a choice."""
-    return np.concatenate([[0], np.cumsum(option_counts(tree), dtype=np.int64)[:-1]])
 
 
 def infosets_of(tree: Tree, node: int) -> dict[int, tuple[tuple[int, ...], list[int]]]:
@@ -242,22 +237,19 @@ def own_and_other(seat: int, hand: tuple[int, ...], path: plain_trees.History) -
 
 
 @pytest.mark.parametrize("starter", [None, 4])
-def test_what_the_agent_is_asked(
-    tree: Tree, first_entries: NDArray[np.int64], random_throws: NDArray[np.float32], starter: int | None
-) -> None:
+def test_what_the_agent_is_asked(tree: Tree, random_throws: NDArray[np.float32], starter: int | None) -> None:
     """Infosets of all depths, both seats, several games each; the answers, averaged, come to their entries."""
     rng = np.random.default_rng(0 if starter is None else 1)
-    nodes = np.searchsorted(tree.slots, first_entries, side="right") - 1
-    left = tree.held[nodes].sum(axis=1)
-    chosen: list[int] = []
+    left = np.where(np.diff(tree.slots) > 0, tree.held.sum(axis=1), 0)
+    places = {}
     for together in range(3, 9):
         for seat in (0, 1):
-            group = np.flatnonzero((left == together) & (tree.mover[nodes] == seat))
-            chosen += rng.choice(group, min(len(group), 40 if starter is None else 25), replace=False).tolist()
-    places = {}
-    for i in sorted(chosen):
-        entry, node = int(first_entries[i]), int(nodes[i])
-        places[entry] = (node, *infosets_of(tree, node)[entry])
+            group = np.flatnonzero((left == together) & (tree.mover == seat))
+            for node in np.sort(rng.choice(group, min(len(group), 40))).tolist():
+                found = infosets_of(tree, node)
+                entry = list(found)[rng.integers(len(found))]
+                places[entry] = (node, *found[entry])
+    places = dict(sorted(places.items()))
     if starter is not None:  # only where one of them is left
         places = {
             entry: found
@@ -484,9 +476,8 @@ def test_an_agent_that_plays_by_rank(tree: Tree, random_throws: NDArray[np.float
     assert answers[-1] == (found.policy == 1.0).sum() + asked_ends.sum()
     weights = dealt_weights() * np.outer(*kept)
     walker = Walker(tree, weights / weights.sum())
-    for seat, mode in ((0, VALUE), (1, BEST)):
-        expected = walker.walk(seat, mode, policy, end_policy)
-        assert (walker.walk(seat, mode, found.policy, found.end_policy) == expected).all()
+    expected = walker.walk(0, VALUE, policy, end_policy)  # what both seats do counts
+    assert (walker.walk(0, VALUE, found.policy, found.end_policy) == expected).all()
 
 
 @pytest.mark.slow
@@ -496,6 +487,11 @@ def test_an_agent_that_plays_by_rank_everywhere(tree: Tree, random_throws: NDArr
     policy, end_policy, _ = write_policy(tree, 17, 17)
     assert (found.policy == policy).all()
     assert (found.end_policy == end_policy).all()
+    # so its exploitability, asked only where its choices lead, is that of the policy written down
+    every = np.ones(1820, np.bool_)
+    reached = agent_policy(RankAgent(17), tree, throws=(random_throws, random_throws), kept=(every, every), seed=4)
+    walker = Walker(tree, dealt_weights())
+    assert exploitability(walker, reached.policy, reached.end_policy) == exploitability(walker, policy, end_policy)
 
 
 def test_the_random_agent(tree: Tree, random_throws: NDArray[np.float32]) -> None:

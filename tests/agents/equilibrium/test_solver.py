@@ -20,7 +20,10 @@ def bytes_of(solver: Solver) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in solver.state().items()}
 
 
-@pytest.mark.parametrize(("cards", "pack"), SMALL_GAMES)
+@pytest.mark.parametrize(
+    ("cards", "pack"),
+    [pytest.param(*game, marks=pytest.mark.slow if n in (1, 3, 4) else ()) for n, game in enumerate(SMALL_GAMES)],
+)
 def test_small_games_by_linear_program(cards: int, pack: Pack) -> None:
     """The program's equilibrium can't be exploited in the tree, and minimising regrets gets there."""
     tree = build_tree(cards, pack)
