@@ -250,13 +250,13 @@ def test_an_agent_that_breaks_the_rules_loses(
 def test_an_agent_that_fails_is_named_and_the_record_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module = tmp_path / "broken.py"
-    module.write_text(AGENT.format(name="broken", body="raise KeyError('x')"))
+    module = tmp_path / "play_broken.py"
+    module.write_text(AGENT.format(name="play_broken", body="raise KeyError('x')"))
     path = tmp_path / "games.jsonl"
     monkeypatch.setattr(sys, "stdin", io.StringIO("2H 4D\n"))
     arguments = ("--module", str(module), "--seed", "3", "--dealer", "0", "--record", str(path))
-    assert main(["play", "broken", *arguments]) == 2
-    assert printed(capsys)[1].startswith("error: the agent 'broken' failed in the match you – broken: KeyError")
+    assert main(["play", "play_broken", *arguments]) == 2
+    assert printed(capsys)[1].startswith("error: the agent 'play_broken' failed in the match you – play_broken: KeyError")
     assert len(list(read_records(path))) == 1
 
 
