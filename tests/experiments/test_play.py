@@ -256,7 +256,9 @@ def test_an_agent_that_fails_is_named_and_the_record_kept(
     monkeypatch.setattr(sys, "stdin", io.StringIO("2H 4D\n"))
     arguments = ("--module", str(module), "--seed", "3", "--dealer", "0", "--record", str(path))
     assert main(["play", "play_broken", *arguments]) == 2
-    assert printed(capsys)[1].startswith("error: the agent 'play_broken' failed in the match you – play_broken: KeyError")
+    assert printed(capsys)[1].startswith(
+        "error: the agent 'play_broken' failed in the match you – play_broken: KeyError"
+    )
     assert len(list(read_records(path))) == 1
 
 
