@@ -245,7 +245,7 @@ def test_what_the_agent_is_asked(tree: Tree, random_throws: NDArray[np.float32],
     for together in range(3, 9):
         for seat in (0, 1):
             group = np.flatnonzero((left == together) & (tree.mover == seat))
-            for node in np.sort(rng.choice(group, min(len(group), 40))).tolist():
+            for node in np.sort(rng.choice(group, min(len(group), 25))).tolist():
                 found = infosets_of(tree, node)
                 entry = list(found)[rng.integers(len(found))]
                 places[entry] = (node, *found[entry])
@@ -256,7 +256,7 @@ def test_what_the_agent_is_asked(tree: Tree, random_throws: NDArray[np.float32],
             for entry, found in places.items()
             if [*found[1], *(rank for _, rank in history(tree, found[0]))].count(starter) < 4
         }
-    assert len(places) > 200
+    assert len(places) > 150
     wanted = np.zeros(tree.policy_size, np.bool_)
     wanted[list(places)] = True
     counts = np.bincount([node for node, _, _ in places.values()], minlength=tree.nodes)
@@ -294,7 +294,7 @@ def test_what_the_agent_is_asked(tree: Tree, random_throws: NDArray[np.float32],
 def test_what_the_agent_is_asked_at_solo_ends(tree: Tree, random_throws: NDArray[np.float32]) -> None:
     rng = np.random.default_rng(2)
     ends = np.flatnonzero(np.diff(tree.end_slots) > 0)
-    ends = np.sort(rng.choice(ends, 200, replace=False))
+    ends = np.sort(rng.choice(ends, 120, replace=False))
     wanted = np.zeros(int(tree.end_slots[-1]), np.bool_)
     counts = np.zeros(tree.ends, np.int64)
     places = []
@@ -319,7 +319,7 @@ def test_what_the_agent_is_asked_at_solo_ends(tree: Tree, random_throws: NDArray
     table_of_games = completion_table(random_throws, random_throws)
     _Asking(agent, tree, table_of_games, 2, 5, None).ask(wanted, counts, end_policy, is_end=True)
     observations, masks = agent.rows()
-    assert len(observations) == 2 * len(places) > 250
+    assert len(observations) == 2 * len(places) > 150
     for row, (entry, seat, path, hand) in enumerate(places):
         for b in (2 * row, 2 * row + 1):
             check_row(observations[b], masks[b], seat, path, hand, sorted(set(hand)))
@@ -351,7 +351,12 @@ def lopsided_throws() -> NDArray[np.float32]:
 
 @pytest.mark.parametrize(
     ("path", "hand", "starter"),
-    [((), (4, 4, 9, 10), -1), (((0, 3),), (2, 3, 3, 12), -1), (((0, 3), (1, 6)), (2, 3, 12), 3), ((), (0, 1, 6, 6), 6)],
+    [
+        pytest.param((), (4, 4, 9, 10), -1, marks=pytest.mark.slow),
+        (((0, 3),), (2, 3, 3, 12), -1),
+        (((0, 3), (1, 6)), (2, 3, 12), 3),
+        ((), (0, 1, 6, 6), 6),  # all four of the starter's rank could be thought to be in the own six
+    ],
 )
 def test_own_cards_are_drawn_from_the_posterior(
     tree: Tree, lopsided_throws: NDArray[np.float32], path: plain_trees.History, hand: tuple[int, ...], starter: int

@@ -31,7 +31,7 @@ SLOW = pytest.mark.slow
     ("pone", "dealer"),
     [
         (GREEDY, 1),
-        (3, HIGHEST),
+        pytest.param(3, HIGHEST, marks=SLOW),
         pytest.param(GREEDY, GREEDY, marks=SLOW),
         pytest.param(LOWEST, HIGHEST, marks=SLOW),
         pytest.param(HIGHEST, GREEDY, marks=SLOW),
@@ -159,6 +159,7 @@ def test_written_choices_are_a_best_response(tree: Tree, walker: Walker, uniform
     assert value == pytest.approx(best, abs=1e-9)
 
 
+@SLOW
 def test_threads_and_runs_give_the_same_bytes(
     tree: Tree, weights: NDArray[np.float64], uniform: tuple[Policy, Policy]
 ) -> None:
