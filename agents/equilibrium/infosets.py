@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from agents.base import Agent
 from agents.equilibrium.hands import HAND_COUNTS, NUM_HANDS, HandTables, hand_tables, possible
 from agents.equilibrium.policies import infoset_counts, uniform_policy
-from agents.equilibrium.prior import WAYS, checked_policy, class_policy, six_hands, suit_classes
+from agents.equilibrium.prior import LEAST, WAYS, checked_policy, class_policy, six_hands, suit_classes
 from agents.equilibrium.reach import reached_ends, reached_infosets
 from agents.equilibrium.traverse import Policy
 from agents.equilibrium.tree import DEALER_SEAT, PASS, PONE, Tree
@@ -54,7 +54,6 @@ from cribbage_env.streams import below, combine, unit
 
 _BATCH = 1 << 15  # rows that the agent is asked for at once
 _TRIES = 50  # draws of six cards before one is taken that the opponent's cards leave unlikely
-_LEAST = 1e-6  # a discard less likely than this counts as never made
 _SUIT_ORDERS = np.array(list(permutations(range(4))), np.int64)
 
 
@@ -81,7 +80,7 @@ def dealt(by_class: NDArray[np.floating]) -> Dealt:
     _, number, weight = suit_classes()
     kept = six_hands().kept[number]
     ever = np.zeros(NUM_HANDS[4], np.bool_)
-    used = np.asarray(by_class) > _LEAST
+    used = np.asarray(by_class) > LEAST
     ever[kept[used]] = True
     used |= ~ever[kept]
     suit_class, action = np.nonzero(used)

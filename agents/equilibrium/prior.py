@@ -43,7 +43,8 @@ UNIFORM = "uniform"
 
 _BATCH = 1 << 15
 _CHUNKS = 16  # of the sum over pairs of hands: so many whatever the threads, so that the result is the same
-_LEAST = 1e-9  # a discard less likely than this counts as never made
+LEAST = 1e-9
+"""A discard less likely than this counts as never made."""
 
 WAYS = np.zeros((MAX_COPIES + 1, MAX_COPIES + 1))
 """(5, 5): C(4 - n, k), how many sets of k cards there are of a rank of which n are gone."""
@@ -276,7 +277,7 @@ def _kept_lists(policy: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]
     key = six * NUM_HANDS[4] + kept.ravel().astype(np.int64)
     different, which = np.unique(key, return_inverse=True)
     probability = np.bincount(which, weights=policy.ravel())
-    used = probability > _LEAST
+    used = probability > LEAST
     different, probability = different[used], probability[used]
     first = np.searchsorted(different // NUM_HANDS[4], np.arange(len(kept) + 1))
     return first.astype(np.int64), (different % NUM_HANDS[4]).astype(np.int16), probability

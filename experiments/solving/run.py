@@ -114,7 +114,6 @@ class Solve:
             _clear(self.folder)
         self.strategy: Strategy | None = None
         """Once it is solved."""
-        self._table_values = (0.0, 0.0)
 
     @property
     def iterations(self) -> int:
