@@ -182,6 +182,13 @@ def show_slot(i: int, rows: State, obs: NDArray[np.uint8], masks: NDArray[np.int
 
 
 @jit(_nrt=False)
+def show_slots(rows: State, obs: NDArray[np.uint8], masks: NDArray[np.int8], players: NDArray[np.int8]) -> None:
+    """Write every slot's observation, mask and player to act."""
+    for i in range(rows.shape[0]):
+        show_slot(i, rows, obs, masks, players)
+
+
+@jit(_nrt=False)
 def reset_batch(
     rows: State,
     base_seeds: NDArray[np.uint64],
@@ -515,6 +522,37 @@ class CribbageVectorEnv(VectorEnv):
         """The episodes that the last step ended: their slots (M,) and :func:`final_results`, M entries each."""
         slots = np.flatnonzero(self._terminated)
         return slots, final_results(self._final_rows[slots], self._final_numbers[slots], self._final_seeds[slots])
+
+    @property
+    def final_rows(self) -> State:
+        """(N, STATE_SIZE) int16: in slots whose episode the last step ended, the state at its end."""
+        return self._final_rows
+
+    def set_rows(self, rows: State) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Put the slots into given states, each in the discard phase or the play, and go on from there.
+
+        The games keep their seeds: later deals follow from them. To be called after :meth:`reset`; plays without a
+        choice at the very beginning are left to the caller, also with ``skip_forced``.
+
+        Args:
+            rows: (N, STATE_SIZE) int16, as the engine writes them (:mod:`cribbage_env.engine`).
+
+        Returns:
+            Observations and infos as of :meth:`reset`.
+
+        Raises:
+            ValueError: rows of another shape, or of a deal that is over.
+        """
+        rows = np.asarray(rows)
+        if rows.shape != self.rows.shape or rows.dtype != np.int16:
+            raise ValueError(f"rows must be {self.rows.shape} int16, got {rows.shape} {rows.dtype}")
+        over = np.flatnonzero(rows[:, PHASE] >= BETWEEN)
+        if len(over):
+            raise ValueError(f"rows must be states with a decision to make; in row {over[0]} the deal is over")
+        self.rows[:] = rows
+        show_slots(self.rows, self._obs, self._masks, self.players)
+        self._seat_rewards[:] = 0.0
+        return self._observations(), self._infos(0)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(N, 19) bool: the legal actions, as MaskablePPO asks for them."""

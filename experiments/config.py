@@ -208,127 +208,6 @@ class TournamentConfig(Config):
         return agents
 
 
-class CollectConfig(Config):
-    """How self-play is collected: an iteration plays this many episodes to their end with the weights as they are."""
-
-    episode: Literal["deal", "game"] = Field(default="deal", description="single deals, or whole games")
-    reward: Literal["points", "win", "game_points", "one_two"] = Field(
-        default="points", description="what is learned, see cribbage_env.options"
-    )
-    games: int = Field(default=4096, ge=1, le=2**17, description="episodes an iteration, played side by side")
-    epsilon: Float = Field(
-        default=0.05, ge=0, le=1, description="how often a legal action is drawn at random to explore"
-    )
-
-
-Width = Annotated[int, Field(ge=1, le=512)]  # as agents.neural.networks.MAX_WIDTH
-
-
-class NetworkConfig(Config):
-    """The two networks; each sums embeddings of what it sees and has one hidden layer."""
-
-    discard_hidden: list[Width] = Field(
-        default=[64, 64],
-        min_length=2,
-        max_length=2,
-        description="widths of the sum and the layer after it, for discards",
-    )
-    play_hidden: list[Width] = Field(default=[128, 128], min_length=2, max_length=2, description="the same for plays")
-    scores: bool = Field(default=False, description="whether they see the game's scores; for whole games")
-
-
-class LearnerConfig(Config):
-    """Monte Carlo value learning (see experiments.training.dmc)."""
-
-    algorithm: Literal["dmc"] = Field(default="dmc", description="the learner: a file in experiments/training")
-    lr: Float = Field(default=3e-3, gt=0, le=1, description="Adam's learning rate at the beginning")
-    lr_end: Float = Field(default=0.0, ge=0, le=1, description="at the end of the budget; in between it falls linearly")
-    batch_size: int = Field(
-        default=1024, ge=1, le=2**20, description="samples a step (up to twice as many in small iterations)"
-    )
-    passes: int = Field(default=1, ge=1, le=100, description="how often each sample is learned from")
-    max_grad_norm: Float = Field(default=10.0, gt=0, le=1e9, description="gradients longer than this are cut to it")
-    subtract_luck: bool = Field(
-        default=False, description="take out of the returns what an action cannot change; for deals with reward points"
-    )
-
-
-class BudgetConfig(Config):
-    """When training ends: at whichever comes first. The learning rate falls towards it."""
-
-    decisions: int | None = Field(default=None, ge=1, description="decisions learned from; such a run is repeatable")
-    minutes: Float | None = Field(default=None, gt=0, le=1e6, description="time, evaluations included")
-
-    @model_validator(mode="after")
-    def _some(self) -> BudgetConfig:
-        if self.decisions is None and self.minutes is None:
-            raise ValueError("set decisions or minutes")
-        return self
-
-
-class TrainingEvaluationConfig(Config):
-    """Matches on duplicate deals while training and after it."""
-
-    opponents: list[str] = Field(default=["random", "greedy"], description="specs of the agents to play against")
-    every: int | None = Field(default=None, ge=1, description="decisions between evaluations; None: only at the end")
-    games: PairedGames = Field(default=1000, description="against each opponent; even")
-    final_games: PairedGames = Field(default=4000, description="against each opponent, at the end; even")
-
-    @field_validator("opponents")
-    @classmethod
-    def _different(cls, opponents: list[str]) -> list[str]:
-        if len(set(opponents)) != len(opponents):
-            raise ValueError(f"each opponent once, got {', '.join(opponents)}")
-        return opponents
-
-
-class CheckpointConfig(Config):
-    """When checkpoints are written, beside those at the beginning, the end and an interrupt."""
-
-    every: int = Field(default=1_000_000, ge=1, description="decisions between checkpoints")
-    keep: int = Field(default=3, ge=0, le=10_000, description="how many of the last ones stay in checkpoints/")
-
-
-class TrainConfig(Config):
-    """A training run by self-play."""
-
-    name: str = Field("train", pattern=r"^[\w][\w.-]*$", description="the run goes to runs/<name>")
-    output: str | None = Field(None, min_length=1, description="another folder for the run than runs/<name>")
-    seed: int = Field(1, ge=0, le=MAX_SEED, description="gives first weights, decks, exploration and batches")
-    threads: int | None = Field(
-        None, ge=1, le=1024, description="None: one a core; changes speed, not results (learning uses up to two)"
-    )
-    device: str = Field("auto", min_length=1, description="auto (a GPU if there is one), cpu or cuda")
-    rules: RulesConfig = RulesConfig()
-    modules: list[str] = Field([], description="modules or .py files that register agents of your own")
-    collect: CollectConfig = CollectConfig()
-    network: NetworkConfig = NetworkConfig()
-    learner: LearnerConfig = LearnerConfig()
-    budget: BudgetConfig
-    evaluation: TrainingEvaluationConfig = TrainingEvaluationConfig()
-    checkpoint: CheckpointConfig = CheckpointConfig()
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> TrainConfig:
-        collect = self.collect
-        if collect.episode == "deal" and collect.reward != "points":
-            raise ValueError(
-                f"collect.reward: {collect.reward} needs collect.episode: game (a single deal hardly ever ends a game)"
-            )
-        if self.network.scores and collect.episode == "deal":
-            raise ValueError("network.scores needs collect.episode: game (single deals all begin at 0:0)")
-        if self.learner.subtract_luck and (collect.episode, collect.reward) != ("deal", "points"):
-            raise ValueError(
-                "learner.subtract_luck needs collect.episode: deal and collect.reward: points, "
-                f"got {collect.episode} and {collect.reward}"
-            )
-        if self.learner.lr_end > self.learner.lr:
-            raise ValueError(
-                f"learner.lr_end must be at most learner.lr ({self.learner.lr}), got {self.learner.lr_end}"
-            )
-        return self
-
-
 def _starter_rank(value: Any) -> Any:
     """A rank as the project writes it: YAML reads 5 as a number, and people write 10."""
     text = str(value).upper() if isinstance(value, str | int) and not isinstance(value, bool) else value
@@ -489,10 +368,11 @@ def _apply_override(data: dict[str, Any], override: str) -> None:
 
 def _first_problem(error: ValidationError, schema: type[Config]) -> str:
     first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])
+    where = _without_tags(schema, first["loc"])
+    path = ".".join(str(part) for part in where)
     if first["type"] == "extra_forbidden":
         known = _keys_at(schema, first["loc"][:-1])
-        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        near = difflib.get_close_matches(str(where[-1]), known, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         return f"unknown key {path!r}" + (f"; {hint}there are {', '.join(known)}" if known else "")
     if first["type"] == "missing":
@@ -501,6 +381,9 @@ def _first_problem(error: ValidationError, schema: type[Config]) -> str:
         message = str(first["ctx"]["error"])
     elif first["type"] == "string_pattern_mismatch":  # a name, of a folder in runs/
         message = f"must begin with a letter, digit or '_' and go on with these, '.' and '-', got {first['input']!r}"
+    elif first["type"] == "union_tag_invalid":
+        tag = first["ctx"]["discriminator"].strip("'")
+        return f"{path}.{tag}: must be one of {first['ctx']['expected_tags']}, got {first['ctx']['tag']!r}"
     elif first["type"] == "model_type":
         message = f"must be a mapping with keys of {', '.join(_keys_at(schema, first['loc']))}, got {first['input']!r}"
     else:
@@ -510,15 +393,45 @@ def _first_problem(error: ValidationError, schema: type[Config]) -> str:
 
 def _keys_at(schema: type[Config], path: Sequence[int | str]) -> list[str]:
     """The keys that the section at ``path`` may have."""
-    model: type[BaseModel] | None = schema
+    sections = _walk(schema, path)
+    return list(sections[-1].model_fields) if sections[-1] is not None else []
+
+
+def _without_tags(schema: type[Config], path: Sequence[int | str]) -> list[int | str]:
+    """A path without the names by which pydantic says which of several sections it has taken for one."""
+    sections = _walk(schema, path)
+    return [part for at, part in enumerate(path) if at == 0 or part not in _tagged(sections[at])]
+
+
+def _walk(schema: type[Config], path: Sequence[int | str]) -> list[Any]:
+    """The schema, and what each part of a path leads to: a section, several by tag (a dictionary), or None."""
+    found: list[Any] = [schema]
     for part in path:
-        if isinstance(part, str) and model is not None:  # a number is an item of the list just found
-            model = _model_in(model.model_fields[part].annotation) if part in model.model_fields else None
-    return list(model.model_fields) if model is not None else []
+        here = found[-1]
+        if isinstance(here, dict):
+            found.append(here.get(part))
+        elif isinstance(part, int) or here is None:  # a number is an item of the list just found
+            found.append(here)
+        elif part in here.model_fields:
+            found.append(_section_in(here.model_fields[part]))
+        else:
+            found.append(None)
+    return found
+
+
+def _tagged(section: Any) -> Any:
+    return section if isinstance(section, dict) else ()
+
+
+def _section_in(field: Any) -> Any:
+    """The schema in a field such as ``Section``, ``Section | None`` or ``list[Section]``; several ones by their tag."""
+    if field.discriminator is not None:
+        return {one.model_fields[field.discriminator].default: one for one in get_args(field.annotation)}
+    return _model_in(field.annotation)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The schema in an annotation such as ``Section``, ``Section | None`` or ``list[Section]``, if there is one."""
+    """The schema in an annotation, if there is one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for inner in get_args(annotation) if (model := _model_in(inner)) is not None), None)

@@ -1,44 +1,57 @@
 """The agent that plays a checkpoint: ``make_agent("runs/x/checkpoint.pt")``, or the run's folder ``"runs/x/"``.
 
-It values every legal action with the network of its kind and takes the best, the first of equals. With
-``temperature=t`` it draws in proportion to exp(value / t), the value being in the unit of the reward that was trained
-with. Values are computed exactly (:mod:`agents.neural.networks`), so a decision is the same in every batch and on every
-device.
+It scores every legal action with the network of its kind and draws in proportion to exp(score / temperature), or takes
+the best, the first of equals, at temperature 0. What the scores are, and so the temperatures that belong to them, the
+learner decided: the checkpoint says it (:class:`Choice`). Scores are computed exactly (:mod:`agents.neural.networks`),
+so a decision is the same in every batch and on every device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from agents.base import Agent, Masks, Observations
-from agents.neural.checkpoint import KINDS, network_shape, read_checkpoint
+from agents.neural.checkpoint import KINDS, network_shape, read_checkpoint, read_choice
+from agents.neural.choice import BEST, MIN_TEMPERATURE, Choice
 from agents.neural.features import Candidates, discard_candidates, play_candidates
 from agents.neural.networks import ExactNetwork
 from agents.registry import AgentError
 from cribbage_env.engine import NUM_ACTIONS
 
-MIN_TEMPERATURE = 1e-6
+
+class Network(Protocol):
+    """What scores candidates: :class:`~agents.neural.networks.ExactNetwork` or a faster one."""
+
+    def values(self, features: NDArray[np.int32], known: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Scores (R,) of candidates: features (R, K + 1), known (R, k)."""
 
 
 class NeuralAgent(Agent):
-    """Plays what two networks value most.
+    """Plays what two networks score highest, or draws by their scores.
 
     Args:
         name: the agent's name.
         networks: by kind of decision, ``discard`` and ``play``.
-        scores: whether the networks see the scores.
-        temperature: of the choice between actions; 0 takes the best.
+        scores: whether the networks see the scores of the game.
+        choice: how scores are turned into choices.
     """
 
-    def __init__(self, name: str, networks: Mapping[str, ExactNetwork], scores: bool, temperature: float = 0.0) -> None:
+    def __init__(
+        self, name: str, networks: Mapping[str, Network], scores: bool, choice: Choice = BEST
+    ) -> None:
         super().__init__(name)
         self._networks = networks
         self._scores = scores
-        self._temperature = temperature
+        self.choice = choice
+
+    def network(self, kind: str) -> Network:
+        """What scores the candidates of a kind of decision."""
+        return self._networks[kind]
 
     def candidates(self, observations: Observations, masks: Masks) -> dict[str, Candidates]:
         """The legal actions of observations (B, D), masks (B, 19), by kind, as the networks see them."""
@@ -50,7 +63,7 @@ class NeuralAgent(Agent):
         }
 
     def values(self, candidates: Mapping[str, Candidates], n: int) -> NDArray[np.float64]:
-        """Values (n, 19) float64 of what :meth:`candidates` made of n observations; -inf for illegal actions."""
+        """Scores (n, 19) float64 of what :meth:`candidates` made of n observations; -inf where there is none."""
         values = np.full((n, NUM_ACTIONS), -np.inf)
         for kind, those in candidates.items():
             if len(those):
@@ -58,14 +71,19 @@ class NeuralAgent(Agent):
         return values
 
     def policy(self, observations: Observations, masks: Masks) -> NDArray[np.float64]:
-        """1 for the best action, or the softmax over the legal ones; see :meth:`Agent.policy`."""
-        values = self.values(self.candidates(observations, masks), len(observations))
-        if self._temperature == 0.0:
-            policy = np.zeros_like(values)
-            policy[np.arange(len(values)), values.argmax(axis=1)] = 1.0
-            return policy
-        weights: NDArray[np.float64] = np.exp((values - values.max(axis=1, keepdims=True)) / self._temperature)
-        return weights / weights.sum(axis=1, keepdims=True)
+        """See :meth:`Agent.policy`; cards of one rank are one choice, of which the first card gets all."""
+        candidates = self.candidates(observations, masks)
+        policy = np.zeros((len(observations), NUM_ACTIONS))
+        for kind, those in candidates.items():
+            if len(those):
+                policy[those.rows, those.actions] = self.probabilities(kind, those)
+        return policy
+
+    def probabilities(self, kind: str, candidates: Candidates) -> NDArray[np.float64]:
+        """How likely each candidate (R,) of a kind is to be chosen among those of its observation."""
+        scores = self._networks[kind].values(candidates.features, candidates.known)
+        self.choice.probabilities(kind, scores, candidates.bounds())
+        return scores
 
 
 def choose_device(device: str) -> torch.device:
@@ -87,22 +105,23 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-def load_agent(path: str, temperature: float = 0.0, device: str = "auto") -> NeuralAgent:
+def load_agent(path: str, temperature: float | None = None, device: str = "auto") -> NeuralAgent:
     """The agent of a checkpoint.
 
     Args:
         path: a checkpoint, or the folder of a run, of which it takes the newest.
-        temperature: 0 for the best action, or more than 1e-6.
+        temperature: 0 for the best action, or more than 1e-6; None for what belongs to what was learned.
         device: where the networks are evaluated, see :func:`choose_device`; what is chosen does not depend on it.
 
     Raises:
         AgentError: no checkpoint, a damaged one, one of another version, or an option out of range.
     """
-    if not (temperature == 0.0 or MIN_TEMPERATURE <= temperature < np.inf):
+    if not (temperature is None or temperature == 0.0 or MIN_TEMPERATURE <= temperature < np.inf):
         raise AgentError(
             f"{path}: temperature must be 0 (the best action) or at least {MIN_TEMPERATURE}, got {temperature}"
         )
     on = choose_device(device)
     content = read_checkpoint(path)
     networks = {kind: ExactNetwork(content["weights"][kind], on) for kind in KINDS}
-    return NeuralAgent(path, networks, network_shape(content, path).scores, temperature)
+    choice = read_choice(content, path) if temperature is None else Choice(temperature, temperature)
+    return NeuralAgent(path, networks, network_shape(content, path).scores, choice)

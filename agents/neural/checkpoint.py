@@ -7,7 +7,8 @@ agent needs comes first; the rest is for going on with a run.
 * ``format``: :data:`FORMAT`
 * ``observation_version``, ``features_version``: int; what the networks were trained to see
 * ``network``: ``{"discard_hidden": [int, int], "play_hidden": [int, int], "scores": bool}``
-* ``weights``: ``{"discard": state, "play": state}`` of the :class:`~agents.neural.networks.ValueNetwork`
+* ``weights``: ``{"discard": state, "play": state}`` of the :class:`~agents.neural.networks.CandidateNetwork`
+* ``choice``: ``{"discard": temperature, "play": temperature, "least": probability}``, see :mod:`agents.neural.choice`
 * ``training``: the run's config, seed, counters and optimisers (see ``experiments.training``)
 * ``versions``: of the libraries that wrote it, text
 """
@@ -23,12 +24,13 @@ from typing import Any
 
 import torch
 
+from agents.neural.choice import Choice
 from agents.neural.features import FEATURES_VERSION, FeatureSet, discard_features, play_features
-from agents.neural.networks import MAX_WIDTH, ValueNetwork, weight_shapes
+from agents.neural.networks import MAX_WIDTH, CandidateNetwork, weight_shapes
 from agents.registry import AgentError
 from cribbage_env.observation import OBSERVATION_VERSION
 
-FORMAT = "cribbage-lab checkpoint 1"
+FORMAT = "cribbage-lab checkpoint 2"
 CHECKPOINT = "checkpoint.pt"
 """The name of the newest checkpoint in the folder of a run."""
 
@@ -41,7 +43,7 @@ class NetworkShape:
     """The shape of the two networks.
 
     Args:
-        discard_hidden, play_hidden: widths, see :class:`~agents.neural.networks.ValueNetwork`.
+        discard_hidden, play_hidden: widths, see :class:`~agents.neural.networks.CandidateNetwork`.
         scores: whether they see the scores of the game.
     """
 
@@ -57,9 +59,9 @@ class NetworkShape:
         """A network's widths."""
         return self.discard_hidden if kind == "discard" else self.play_hidden
 
-    def network(self, kind: str, known_weight: float, generator: torch.Generator) -> ValueNetwork:
+    def network(self, kind: str, known_weight: float, generator: torch.Generator) -> CandidateNetwork:
         """A new network."""
-        return ValueNetwork(self.features(kind), self.hidden(kind), known_weight, generator)
+        return CandidateNetwork(self.features(kind), self.hidden(kind), known_weight, generator)
 
     def data(self) -> dict[str, Any]:
         """As in a checkpoint."""
@@ -138,6 +140,7 @@ def check_checkpoint(content: Any, source: str) -> None:
                 f"{source!r} has {key} {content.get(key)!r}, this version of cribbage-lab has {current}: "
                 "train again, or use the version that it was made with"
             )
+    read_choice(content, source)
     shape = network_shape(content, source)
     weights = content.get("weights")
     if not isinstance(weights, dict) or set(weights) != set(KINDS):
@@ -156,6 +159,15 @@ def network_shape(content: Mapping[str, Any], source: str) -> NetworkShape:
     except (KeyError, TypeError, ValueError):
         raise AgentError(f"{source!r}: 'network' is not the shape of networks: {data!r}") from None
     return shape
+
+
+def read_choice(content: Mapping[str, Any], source: str) -> Choice:
+    """How a checkpoint's agent chooses; AgentError if it doesn't say so."""
+    data = content.get("choice")
+    try:
+        return Choice(**{name: float(data[name]) for name in ("discard", "play", "least")})  # type: ignore[index]
+    except (KeyError, TypeError, ValueError) as error:
+        raise AgentError(f"{source!r}: 'choice' does not say how its agent chooses: {data!r} ({error})") from None
 
 
 def _widths(value: Any) -> tuple[int, int]:

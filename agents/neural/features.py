@@ -6,8 +6,15 @@ one active feature in each of them, given as an index; the network sums the embe
 nearly everything in cribbage; suits enter through the pair thrown and the exact average of the hand. Tried, and without
 effect on strength: how many cards of each rank are unseen, the mean points of the opponent's replies.
 
-Beside the features stands one number, ``known``: the points that can be counted without a network. Of a discard that is
-the kept hand's mean over all starters, of a play the points of the card at once (without go and last card).
+The first three cards of the play are met so often that each such situation, with the whole hand, has a weight of its
+own in the network's output: a ``wide`` feature (H.-T. Cheng et al., "Wide & deep learning for recommender systems",
+2016). Later plays, and discards, have none.
+
+Beside the features stand numbers that are ``known``: points that can be counted without a network. Of a discard they
+are the kept hand's mean over all starters and the crib's published average by the ranks thrown (negative if it is the
+opponent's), of a play the points of the card at once (without go and last card).
+
+Cards of one rank are one choice in the play, and only the first of them is a candidate.
 """
 
 from __future__ import annotations
@@ -19,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.base import Masks, Observations
-from agents.discards import STARTERS, count_left, hand_sum
+from agents.discards import STARTERS, count_left, crib_table, hand_sum
 from agents.greedy import points_now
-from cribbage_env.engine import DISCARD, FIRST_PLAY, KEPT_PLACES, NUM_ACTIONS, NUM_DISCARDS, PAIRS, PLAY
+from cribbage_env.engine import DISCARD, FIRST_PLAY, KEPT_PLACES, NUM_DISCARDS, PAIRS, PLAY
 from cribbage_env.jit import inline_jit, jit
 from cribbage_env.observation import (
     AT_CARDS,
@@ -44,12 +51,13 @@ from cribbage_env.observation import (
 )
 from cribbage_env.scoring import MAX_COUNT, card_value, show_table
 
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 """Goes up with every change of what an index means; stored in checkpoints."""
 
 _NO_RANK = 13  # in slots for a rank: no card there
 _HANDS_OF_4 = 1820  # multisets of four ranks: C(16, 4)
-_HANDS_TO_3 = 560  # multisets of up to three ranks: 1 + 13 + 91 + 455
+_HANDS_OF_2, _HANDS_OF_3 = 91, 455
+_HANDS_TO_3 = 1 + 13 + _HANDS_OF_2 + _HANDS_OF_3  # multisets of up to three ranks
 _MAX_NEEDS = 121  # points to the target above this look the same
 _BUCKET = 8  # points in a bucket of the joint feature of both scores
 _BUCKETS = _MAX_NEEDS // _BUCKET + 1
@@ -61,18 +69,22 @@ class FeatureSet:
 
     Args:
         slots: name -> (how many slots, how many features in each of them); exactly one feature of a slot is active.
+        wide: how many wide features there are; the first of them stands for none.
+        known: how many numbers are known of a candidate.
     """
 
     slots: Mapping[str, tuple[int, int]]
+    wide: int
+    known: int
 
     @property
     def active(self) -> int:
-        """K, how many features a candidate has: the number of slots."""
+        """K, how many features a candidate has beside the wide one: the number of slots."""
         return sum(count for count, _ in self.slots.values())
 
     @property
     def size(self) -> int:
-        """How many different features there are: an index is below this."""
+        """How many different features there are, without the wide ones: an index is below this."""
         return sum(count * values for count, values in self.slots.values())
 
     def first(self, name: str) -> int:
@@ -107,14 +119,21 @@ _PLAY_SLOTS = {
 }
 
 
+# Wide features of plays: 0, then by how many cards were laid before
+_WIDE_LEAD = 1  # the card led x the three left
+_WIDE_REPLY = _WIDE_LEAD + 13 * _HANDS_OF_3  # the lead x the card x the three left
+_WIDE_THIRD = _WIDE_REPLY + 13 * 13 * _HANDS_OF_3  # the lead x the reply x the card x the two left
+_WIDE = _WIDE_THIRD + 13 * 13 * 13 * _HANDS_OF_2
+
+
 def discard_features(scores: bool) -> FeatureSet:
     """The features of discards, with or without those of the scores."""
-    return FeatureSet(_DISCARD_SLOTS | (_SCORE_SLOTS if scores else {}))
+    return FeatureSet(_DISCARD_SLOTS | (_SCORE_SLOTS if scores else {}), wide=1, known=2)
 
 
 def play_features(scores: bool) -> FeatureSet:
     """The features of plays, with or without those of the scores."""
-    return FeatureSet(_PLAY_SLOTS | (_SCORE_SLOTS if scores else {}))
+    return FeatureSet(_PLAY_SLOTS | (_SCORE_SLOTS if scores else {}), wide=_WIDE, known=1)
 
 
 # First indices as constants, for kernels
@@ -137,12 +156,17 @@ class Candidates:
     actions: NDArray[np.int64]
     """(R,)"""
     features: NDArray[np.int32]
-    """(R, K): the index of the active feature of every slot."""
+    """(R, K + 1): the index of the active feature of every slot, and of the wide one."""
     known: NDArray[np.float32]
-    """(R,) points, see the module."""
+    """(R, k) points, see the module."""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def bounds(self) -> NDArray[np.int64]:
+        """(S + 1,) of the S observations that have candidates: the s-th one's are entries from s to s + 1."""
+        changes = np.flatnonzero(np.diff(self.rows)) + 1
+        return np.concatenate([[0], changes, [len(self.rows)] if len(self.rows) else []]).astype(np.int64)
 
     def chosen(self, actions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which candidates are the actions (B,) taken: their places, in the order of their observations."""
@@ -168,6 +192,7 @@ def hand_of_4(a: int, b: int, c: int, d: int) -> int:
 @jit(_nrt=False)
 def _write_discards(
     table: NDArray[np.int8],
+    cribs: NDArray[np.float64],
     observations: Observations,
     which: NDArray[np.int64],
     scores: bool,
@@ -198,8 +223,11 @@ def _write_discards(
             out[5] = _KEPT_RANK + 78 + own * 13 + (c3 >> 2)
             if scores:
                 _write_scores(observation, _DISCARD_SCORES, out, _DISCARD_ACTIVE)
+            out[out.shape[0] - 1] = 0
             points = hand_sum(table, c0, c1, c2, c3, ranks_left, suits_left)
-            known[i * NUM_DISCARDS + action] = points / STARTERS
+            known[i * NUM_DISCARDS + action, 0] = points / STARTERS
+            crib = cribs[own, first >> 2, second >> 2]
+            known[i * NUM_DISCARDS + action, 1] = crib if own else -crib
 
 
 @inline_jit
@@ -226,7 +254,7 @@ def _write_situation(observation: NDArray[np.uint8], out: NDArray[np.int32]) -> 
 
 @inline_jit
 def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: NDArray[np.int32]) -> None:
-    """Write what laying the card in a slot makes of the hand, the count and its cards: slots 6 to 15."""
+    """Write what laying the card in a slot makes of the hand, the count and its cards: slots 6 to 15, and the wide."""
     held = 0
     number = 0  # of the multiset: that of its size, as in hand_of_4, after all smaller ones
     for other in range(4):
@@ -261,6 +289,38 @@ def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: ND
             out[9 + depth] = _BELOW + 14 * (depth - 3) + rank
     out[11] = _TOP + top
 
+    wide = 0
+    rank = card >> 2
+    if laid == 0:
+        wide = _WIDE_LEAD + rank * _HANDS_OF_3 + number - (_HANDS_TO_3 - _HANDS_OF_3)
+    elif laid == 1:
+        lead = int(observation[AT_LAID]) >> 2
+        wide = _WIDE_REPLY + (lead * 13 + rank) * _HANDS_OF_3 + number - (_HANDS_TO_3 - _HANDS_OF_3)
+    elif laid == 2:
+        lead, reply = int(observation[AT_LAID]) >> 2, int(observation[AT_LAID + 1]) >> 2
+        wide = _WIDE_THIRD + ((lead * 13 + reply) * 13 + rank) * _HANDS_OF_2 + number - 14
+    out[out.shape[0] - 1] = wide
+
+
+@inline_jit
+def first_of_rank(observation: NDArray[np.uint8], mask: NDArray[np.int8], slot: int) -> bool:
+    """Whether the kept card in a slot may be laid and none before it of the same rank."""
+    if mask[FIRST_PLAY + slot] == 0:
+        return False
+    for before in range(slot):
+        if mask[FIRST_PLAY + before] and observation[AT_KEPT + before] >> 2 == observation[AT_KEPT + slot] >> 2:
+            return False
+    return True
+
+
+@jit(_nrt=False)
+def _count_plays(observations: Observations, masks: Masks, which: NDArray[np.int64]) -> int:
+    plays = 0
+    for i in which:
+        for slot in range(4):
+            plays += first_of_rank(observations[i], masks[i], slot)
+    return plays
+
 
 @jit(_nrt=False)
 def _write_plays(
@@ -279,17 +339,17 @@ def _write_plays(
     for i in range(which.shape[0]):
         observation = observations[which[i]]
         said_go = _write_situation(observation, situation)
-        for action in range(FIRST_PLAY, NUM_ACTIONS):
-            if masks[which[i], action]:
+        for place in range(4):
+            if first_of_rank(observation, masks[which[i]], place):
                 out = features[at]
                 for slot in range(6):
                     out[slot] = situation[slot]
-                _write_play(observation, action - FIRST_PLAY, said_go, out)
+                _write_play(observation, place, said_go, out)
                 if scores:
                     _write_scores(observation, _PLAY_SCORES, out, _PLAY_ACTIVE)
                 rows[at] = which[i]
-                actions[at] = action
-                known[at] = points_now(observation, int(observation[AT_KEPT + action - FIRST_PLAY]), laid)
+                actions[at] = FIRST_PLAY + place
+                known[at, 0] = points_now(observation, int(observation[AT_KEPT + place]), laid)
                 at += 1
 
 
@@ -297,25 +357,24 @@ def discard_candidates(observations: Observations, scores: bool) -> Candidates:
     """All discards of the observations (B, D) in the discard phase; ``scores`` as in :func:`discard_features`."""
     which = np.flatnonzero(observations[:, AT_PHASE] == DISCARD)
     n = len(which) * NUM_DISCARDS
-    features = np.empty((n, discard_features(scores).active), np.int32)
-    known = np.empty(n, np.float32)
-    _write_discards(
-        show_table(), observations, which, scores, features, known, np.empty(13, np.int64), np.empty(4, np.int64)
-    )
+    features = np.empty((n, discard_features(scores).active + 1), np.int32)
+    known = np.empty((n, 2), np.float32)
+    scratch = np.empty(13, np.int64), np.empty(4, np.int64)
+    _write_discards(show_table(), crib_table("schell"), observations, which, scores, features, known, *scratch)
     return Candidates(np.repeat(which, NUM_DISCARDS), np.tile(np.arange(NUM_DISCARDS), len(which)), features, known)
 
 
 def play_candidates(observations: Observations, masks: Masks, scores: bool) -> Candidates:
-    """All legal plays of the observations (B, D), masks (B, 19), in the play; ``scores`` as in :func:`play_features`.
+    """All legal plays, by rank, of the observations (B, D), masks (B, 19), in the play; ``scores`` as in :func:`play_features`.
 
     The features of a play tell of the situation after it; the scores are those before its points, which ``known`` has.
     """
     which = np.flatnonzero(observations[:, AT_PHASE] == PLAY)
-    n = int(np.count_nonzero(masks[which, FIRST_PLAY:]))
+    n = int(_count_plays(observations, masks, which))
     rows = np.empty(n, np.int64)
     actions = np.empty(n, np.int64)
-    features = np.empty((n, play_features(scores).active), np.int32)
-    known = np.empty(n, np.float32)
+    features = np.empty((n, play_features(scores).active + 1), np.int32)
+    known = np.empty((n, 1), np.float32)
     scratch = np.empty(9, np.uint8), np.empty(6, np.int32)
     _write_plays(observations, masks, which, scores, rows, actions, features, known, *scratch)
     return Candidates(rows, actions, features, known)

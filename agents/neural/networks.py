@@ -1,7 +1,8 @@
-"""The networks that value candidates, and how they are read in exact arithmetic.
+"""The networks that score candidates, and how they are read in exact arithmetic.
 
-A :class:`ValueNetwork` sums the embeddings of a candidate's active features, which is a linear layer for sparse binary
-input, passes them through one hidden layer and adds the known points, weighted. It learns in float32.
+A :class:`CandidateNetwork` sums the embeddings of a candidate's active features, which is a linear layer for sparse
+binary input, passes them through one hidden layer, and adds the weight of the wide feature and the known points,
+weighted. What the score is, the learner decides: the value of an action, or a logit of a policy. It learns in float32.
 
 Agents must choose the same whatever batch a decision comes in, but a matrix product rounds differently from one batch
 size to the next. :class:`ExactNetwork` therefore evaluates with weights rounded to a grid so coarse that every product
@@ -11,6 +12,7 @@ or GPU. What the rounding costs is far below what training can resolve.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -57,7 +59,7 @@ class _EmbeddingSum(torch.autograd.Function):
 
 
 def weight_shapes(features: FeatureSet, hidden: tuple[int, int]) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of a :class:`ValueNetwork`'s weights, all float32."""
+    """The names and shapes of a :class:`CandidateNetwork`'s weights, all float32."""
     first, second = hidden
     return {
         "embeddings": (features.size, first),
@@ -66,12 +68,13 @@ def weight_shapes(features: FeatureSet, hidden: tuple[int, int]) -> dict[str, tu
         "hidden_bias": (second,),
         "out_weight": (second,),
         "out_bias": (),
-        "known_weight": (),
+        "wide": (features.wide,),
+        "known_weight": (features.known,),
     }
 
 
-class ValueNetwork(torch.nn.Module):
-    """Values of candidates, in the unit of the reward that it is trained with.
+class CandidateNetwork(torch.nn.Module):
+    """Scores of candidates: values in the unit of the reward that it is trained with, or logits.
 
     Args:
         features: what it sees.
@@ -86,6 +89,7 @@ class ValueNetwork(torch.nn.Module):
     hidden_bias: torch.nn.Parameter
     out_weight: torch.nn.Parameter
     out_bias: torch.nn.Parameter
+    wide: torch.nn.Parameter
     known_weight: torch.nn.Parameter
 
     def __init__(
@@ -103,13 +107,16 @@ class ValueNetwork(torch.nn.Module):
             self.known_weight.fill_(known_weight)
 
     def forward(self, features: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-        """Values (R,) float32 of candidates: features (R, K) int32 indices, known (R,) float32."""
+        """Scores (R,) float32 of candidates: features (R, K + 1) int32 indices, known (R, k) float32."""
         if features.is_cuda:
-            embedded = embedding_bag(features, self.embeddings, mode="sum")
+            embedded = embedding_bag(features[:, :-1], self.embeddings, mode="sum")
         else:
-            embedded = _EmbeddingSum.apply(self.embeddings, features)
+            embedded = _EmbeddingSum.apply(self.embeddings, features[:, :-1].contiguous())
         hidden = relu(embedded + self.embedding_bias) @ self.hidden_weight.T
-        return relu(hidden + self.hidden_bias) @ self.out_weight + self.out_bias + known * self.known_weight
+        deep = relu(hidden + self.hidden_bias) @ self.out_weight + self.out_bias
+        if len(self.wide) > 1:
+            deep = deep + self.wide[features[:, -1].long()]
+        return deep + known @ self.known_weight
 
 
 def _on_grid(tensor: torch.Tensor, bits: int, limit: float) -> torch.Tensor:
@@ -119,14 +126,14 @@ def _on_grid(tensor: torch.Tensor, bits: int, limit: float) -> torch.Tensor:
 
 
 class ExactNetwork:
-    """A :class:`ValueNetwork`'s weights, evaluated without rounding errors.
+    """A :class:`CandidateNetwork`'s weights, evaluated without rounding errors.
 
     Bits needed: a sum of up to 64 embeddings of 6 + 12 bits (before and after the point) has 12 + 12 and fits in
     float32. Times a weight of 3 + 16 bits, summed 512 times, that is 12 + 3 + 9 bits before and 28 after the point: 52
     of the 53 of float64. The second layer is rounded back to 12 + 12 bits and fits in the same way.
 
     Args:
-        weights: the state of a :class:`ValueNetwork`; it is copied.
+        weights: the state of a :class:`CandidateNetwork`; it is copied.
         device: where to evaluate.
     """
 
@@ -138,11 +145,12 @@ class ExactNetwork:
         self._hidden_bias = _on_grid(on_device["hidden_bias"], 16, 63.0)
         self._out_weight = _on_grid(on_device["out_weight"], 16, 7.0)
         self._out_bias = _on_grid(on_device["out_bias"], 16, 63.0)
+        self._wide = _on_grid(on_device["wide"], 16, 63.0)
         self._known_weight = _on_grid(on_device["known_weight"], 16, 7.0)
         self._device = device
 
     def values(self, features: NDArray[np.int32], known: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Values (R,) float64 of candidates: features (R, K) int32, known (R,) float32."""
+        """Scores (R,) float64 of candidates: features (R, K + 1) int32, known (R, k) float32."""
         values = np.empty(len(features))
         with torch.inference_mode(), _one_thread():
             for part in _chunks(len(features), _CHUNK[self._device.type]):
@@ -152,13 +160,35 @@ class ExactNetwork:
     def _evaluate(self, features: NDArray[np.int32], known: NDArray[np.float32]) -> NDArray[np.float64]:
         active = torch.from_numpy(features).to(self._device)
         points = _on_grid(torch.from_numpy(known).to(self._device), 12, 255.0)
-        first = embedding_bag(active, self._embeddings, mode="sum").add_(self._embedding_bias).relu_()
+        first = embedding_bag(active[:, :-1].contiguous(), self._embeddings, mode="sum").add_(self._embedding_bias).relu_()
         second = (first.double() @ self._hidden_weight).add_(self._hidden_bias).relu_()
         # a power of two scales without rounding
         second.clamp_(max=4095.0).mul_(2.0**12).round_().mul_(2.0**-12)
-        values = second @ self._out_weight + self._out_bias + points * self._known_weight
+        values = second @ self._out_weight + self._out_bias + points @ self._known_weight
+        if len(self._wide) > 1:
+            values += self._wide[active[:, -1].long()]
         array: NDArray[np.float64] = values.cpu().numpy()
         return array
+
+
+class FastNetwork:
+    """A :class:`CandidateNetwork`'s weights as they are, evaluated in float32: for collecting, where speed counts.
+
+    Scores are the same for the same batch on the same machine, not from one batch size to another.
+    """
+
+    def __init__(self, network: CandidateNetwork) -> None:
+        self._network = copy.deepcopy(network).requires_grad_(False)
+        self._device = network.out_weight.device
+
+    def values(self, features: NDArray[np.int32], known: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Scores (R,) float64 of candidates: features (R, K + 1) int32, known (R, k) float32."""
+        values = np.empty(len(features))
+        with torch.inference_mode(), _one_thread():
+            for part in _chunks(len(features), _CHUNK[self._device.type]):
+                active = torch.from_numpy(features[part]).to(self._device)
+                values[part] = self._network(active, torch.from_numpy(known[part]).to(self._device)).cpu().numpy()
+        return values
 
 
 @contextmanager

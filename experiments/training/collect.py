@@ -1,7 +1,7 @@
-"""Self-play for value learning: what was done in episodes, as networks see it, with the return that followed.
+"""Episodes played to their end: every decision of the learner, with all its candidates and the return that followed.
 
-Both seats are the agent that learns, epsilon-greedy. A return is what the acting seat was rewarded from its action to
-the end of the episode, undiscounted.
+A return is what the acting seat was rewarded from its action to the end of the episode, undiscounted. In single deals
+with another reward than points that is the value of the board that the deal leaves (:mod:`.objective`).
 
 With ``subtract_luck`` (single deals, reward in points) returns lose what the action could not change, so that their
 spread is that of what is to be learned: from plays the points of the show, from discards heels and the opponent's hand;
@@ -11,19 +11,31 @@ actions of a decision alike (and not at all by the starter), so the best stays t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.base import decision_keys, sample_actions
+from agents.base import decision_keys
 from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import KINDS
-from agents.neural.features import Candidates
-from cribbage_env.engine import CRIB_PART, DECISIONS, HAND_DEALER_PART, HAND_PONE_PART, HEELS_PART, PARTS
-from cribbage_env.streams import combine_arrays
+from cribbage_env.engine import (
+    CRIB_PART,
+    DECISIONS,
+    HAND_DEALER_PART,
+    HAND_PONE_PART,
+    HEELS_PART,
+    PART_POINTS,
+    WINNER,
+)
+from cribbage_env.jit import jit
+from cribbage_env.streams import combine_arrays, unit
 from cribbage_env.vector_env import CribbageVectorEnv
-from experiments.config import TrainConfig
+from experiments.train_config import TrainConfig
+from experiments.training.league import ITSELF, League
+from experiments.training.objective import Objective, end_values
+from experiments.training.starts import deal_starts
 from experiments.training.streams import DECKS, EXPLORATION, stream
 
 _HANDS = (HAND_DEALER_PART, HAND_PONE_PART)
@@ -31,35 +43,100 @@ _SHOW = (*_HANDS, CRIB_PART)
 
 
 @dataclass(frozen=True)
-class Samples:
-    """S decisions of a kind, by game and in order within it."""
+class Decisions:
+    """S decisions of a kind, those of a seat of an episode in a row and in order."""
 
     features: NDArray[np.int32]
-    """(S, K): the features of what was chosen, see :class:`agents.neural.features.Candidates`."""
+    """(R, K + 1): of all candidates, those of a decision next to each other; see
+    :class:`agents.neural.features.Candidates`."""
     known: NDArray[np.float32]
-    """(S,)"""
+    """(R, k)"""
+    probabilities: NDArray[np.float64]
+    """(R,): with which each of them was drawn."""
+    sizes: NDArray[np.int64]
+    """(S,): how many candidates each decision has."""
+    chosen: NDArray[np.int64]
+    """(S,): which of its candidates was taken, 0 for its first."""
     returns: NDArray[np.float32]
     """(S,) in the unit of the reward"""
+    episodes: NDArray[np.int64]
+    """(S,): its number in the run."""
+    seats: NDArray[np.int64]
+    """(S,): who decided."""
+    policies: NDArray[np.int64]
+    """(S,): which of the learner's policies."""
 
     def __len__(self) -> int:
-        return len(self.returns)
+        return len(self.sizes)
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """(S + 1,): decision s has the candidates from ``first[s]`` up to ``first[s + 1]``."""
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+    @property
+    def taken(self) -> NDArray[np.int64]:
+        """(S,): the candidates that were taken, as entries of ``features``."""
+        return self.first[:-1] + self.chosen
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """What was chosen in a step: M decisions of a kind."""
+class _Step:
+    """What was decided in a step: M decisions of a kind."""
 
     slots: NDArray[np.int64]
     features: NDArray[np.int32]
     known: NDArray[np.float32]
+    probabilities: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+    policies: NDArray[np.int64]
 
 
-def collect(agent: NeuralAgent, config: TrainConfig, first: int, games: int) -> dict[str, Samples]:
-    """Play the run's episodes ``first`` to ``first + games - 1`` to their end.
+@jit(_nrt=False)
+def draw_candidates(
+    probabilities: NDArray[np.float64], first: NDArray[np.int64], keys: NDArray[np.uint64], chosen: NDArray[np.int64]
+) -> None:
+    """Draw one candidate of each decision: ``chosen`` (S,), 0 for its first."""
+    for s in range(len(chosen)):
+        drawn = unit(keys[s])
+        passed = 0.0
+        for r in range(first[s], first[s + 1]):
+            if probabilities[r] > 0.0:
+                chosen[s] = r - first[s]  # also if rounding leaves the draw above all of them
+                passed += probabilities[r]
+                if passed > drawn:
+                    break
 
-    Everything follows from the config's seed, the episodes' numbers and the agent, so splitting a range of episodes
-    between threads changes nothing.
+
+def explored(probabilities: NDArray[np.float64], first: NDArray[np.int64], epsilon: float) -> NDArray[np.float64]:
+    """The probabilities (R,) of decisions, mixed with a share ``epsilon`` of drawing any candidate."""
+    sizes = np.diff(first)
+    return (1.0 - epsilon) * probabilities + np.repeat(epsilon / sizes, sizes)
+
+
+def collect(
+    policies: Sequence[NeuralAgent],
+    config: TrainConfig,
+    league: League,
+    numbers: NDArray[np.int64],
+    seated: NDArray[np.int64] | None = None,
+    epsilon: float | None = None,
+) -> dict[str, Decisions]:
+    """Play the run's episodes with these numbers (N,) to their end.
+
+    Everything follows from the config's seed, the episodes' numbers and the agents.
+
+    Args:
+        policies: the learner's; most learners have one.
+        config: of the run.
+        league: whom the learner meets.
+        numbers: of the episodes.
+        seated: (N, 2) which of the policies plays for the learner in each seat; None: the first.
+        epsilon: how often any action is drawn; None: as the config says.
     """
+    games = len(numbers)
+    of_deals = config.collect.episode == "deal"
     env = CribbageVectorEnv(
         games,
         rules=config.rules.rules(),
@@ -68,81 +145,137 @@ def collect(agent: NeuralAgent, config: TrainConfig, first: int, games: int) -> 
         skip_forced=True,
         copy=False,
     )
-    numbers = np.arange(first, first + games)
+    objective = Objective.of(config.collect.reward, config.collect.board, config.rules.rules())
     decks = combine_arrays(np.full(games, stream(config.seed, DECKS), np.uint64), numbers)
     exploration = stream(config.seed, EXPLORATION)
+    epsilon = config.collect.epsilon if epsilon is None else epsilon
     observations, _ = env.reset(options={"game_seeds": decks})
+    if of_deals:
+        observations, _ = env.set_rows(deal_starts(config, numbers))
+    opponents, own_seats = league.draw(numbers)
+    seated = np.zeros((games, 2), np.int64) if seated is None else seated
 
-    chosen: dict[str, list[_Chosen]] = {kind: [] for kind in KINDS}
+    steps: dict[str, list[_Step]] = {kind: [] for kind in KINDS}
     players: list[NDArray[np.int8]] = []  # each step: (games,) who acted
     rewards: list[NDArray[np.float64]] = []  # each step: (games,) to seat 0
-    parts = np.zeros((games, 2, len(PARTS)), np.int16)  # points at the end
-    won = np.zeros(games, np.bool_)
+    ends = env.rows.copy()  # the states at the end
     actions = np.zeros(games, np.int64)
     while env.active.any():
-        slots = np.flatnonzero(env.active)
-        masks = observations["action_mask"][slots]
-        candidates = agent.candidates(observations["observation"][slots], masks)
-        values = agent.values(candidates, len(slots))
-        keys = decision_keys(exploration, numbers[slots], env.rows[slots, DECISIONS])
-        taken = _epsilon_greedy(values, masks, config.collect.epsilon, keys)
-        for kind in KINDS:
-            chosen[kind].append(_chosen(candidates[kind], taken, slots))
-        actions[slots] = taken
-        players.append(env.players.copy())
+        acting = env.players.copy()
+        theirs = env.active & (opponents != ITSELF) & (acting != own_seats)
+        own = np.flatnonzero(env.active & ~theirs)
+        keys = decision_keys(exploration, numbers, env.rows[:, DECISIONS])
+        if theirs.any():
+            slots = np.flatnonzero(theirs)
+            masks = observations["action_mask"][slots]
+            actions[slots] = league.act(opponents[slots], observations["observation"][slots], masks, keys[slots])
+        who = seated[own, acting[own]]
+        for number, policy in enumerate(policies):
+            slots = own[who == number]
+            for kind, step in _decide(policy, number, observations, slots, keys, epsilon, actions).items():
+                steps[kind].append(step)
+        before = len(players)
+        for kind in KINDS:  # one entry a step and kind, policies together
+            steps[kind][before:] = [_joined(steps[kind][before:])]
+        players.append(acting)
         observations, _, _, _, infos = env.step(actions)
         rewards.append(infos["rewards"][:, 0].copy())
         if "final_info" in infos:
-            ended, results = env.finished()
-            parts[ended] = results["parts"]
-            won[ended] = results["winner"] >= 0
-    to_go = np.cumsum(np.array(rewards)[::-1], axis=0)[::-1]  # (steps, games), to seat 0
+            ended = np.flatnonzero(infos["_final_info"])
+            ends[ended] = env.final_rows[ended]
+    payoff = np.array(rewards)
+    if of_deals and config.collect.reward != "points":
+        payoff[:] = 0.0
+        payoff[-1] = end_values(ends, np.zeros(games, np.int64), objective)
+    to_go = np.cumsum(payoff[::-1], axis=0)[::-1]  # (steps, games), to seat 0
     samples = {}
     for kind in KINDS:
-        slots, seats, one = _samples(chosen[kind], np.array(players), to_go)
-        if config.learner.subtract_luck:
-            luck = _luck(kind, parts[slots, seats], parts[slots, 1 - seats], one.known)
-            one.returns[:] -= np.where(won[slots], 0.0, luck)  # a deal that the target cut off keeps its return
+        slots, at_step, one = _ordered(steps[kind], np.array(players), numbers)
+        returns = np.where(one.seats == 0, to_go[at_step, slots], -to_go[at_step, slots])
+        if getattr(config.learner, "subtract_luck", False):
+            parts = ends[:, PART_POINTS : PART_POINTS + 12].reshape(-1, 2, 6).astype(np.float64)
+            luck = _luck(kind, parts[slots, one.seats], parts[slots, 1 - one.seats], one.known[one.taken, 0])
+            returns -= np.where(ends[slots, WINNER] >= 0, 0.0, luck)  # a deal that the target cut off keeps its return
+        one.returns[:] = returns
         samples[kind] = one
+    total = to_go[0] if len(to_go) else np.zeros(games)
+    league.record(opponents, np.where(own_seats == 0, total, -total))
     return samples
 
 
-def _epsilon_greedy(
-    values: NDArray[np.float64], masks: NDArray[np.int8], epsilon: float, keys: NDArray[np.uint64]
-) -> NDArray[np.int64]:
-    """Actions (B,): mostly the best by values (B, 19), with probability ``epsilon`` any legal one."""
-    policy = masks * (epsilon / masks.sum(axis=1, keepdims=True))
-    policy[np.arange(len(values)), values.argmax(axis=1)] += 1.0 - epsilon
-    return sample_actions(policy, keys)
+def _decide(
+    policy: NeuralAgent,
+    number: int,
+    observations: dict[str, NDArray[np.generic]],
+    slots: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    epsilon: float,
+    actions: NDArray[np.int64],
+) -> dict[str, _Step]:
+    """Decide in some slots; writes their ``actions``."""
+    made = {}
+    candidates = policy.candidates(observations["observation"][slots], observations["action_mask"][slots])
+    for kind, those in candidates.items():
+        first = those.bounds()
+        rows = those.rows[first[:-1]]
+        chosen = np.zeros(len(rows), np.int64)
+        probabilities = np.zeros(len(those))
+        if len(those):
+            probabilities = explored(policy.probabilities(kind, those), first, epsilon)
+            draw_candidates(probabilities, first, keys[slots[rows]], chosen)
+            actions[slots[rows]] = those.actions[first[:-1] + chosen]
+        made[kind] = _Step(
+            slots[rows], those.features, those.known, probabilities, np.diff(first), chosen, np.full(len(rows), number)
+        )
+    return made
 
 
-def _chosen(candidates: Candidates, actions: NDArray[np.int64], slots: NDArray[np.int64]) -> _Chosen:
-    at = candidates.chosen(actions)
-    return _Chosen(slots[candidates.rows[at]], candidates.features[at], candidates.known[at])
+def _joined(steps: Sequence[_Step]) -> _Step:
+    """Several policies' decisions of a step together."""
+    if len(steps) == 1:
+        return steps[0]
+    return _Step(*(np.concatenate([getattr(one, part.name) for one in steps]) for part in fields(_Step)))
 
 
-def _samples(
-    chosen: list[_Chosen], players: NDArray[np.int8], to_go: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Samples]:
-    """The slots (S,), the acting seats (S,) and the samples of a kind, sorted by slot.
+def _ordered(
+    steps: Sequence[_Step], players: NDArray[np.int8], numbers: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Decisions]:
+    """The slots (S,), the steps (S,) and the decisions of a kind, by episode, seat and step; returns are still zero.
 
     Args:
-        chosen: by step.
-        players, to_go: (steps, games), who acted, and seat 0's rewards from there on.
+        steps: all of them.
+        players: (steps, games), who acted.
+        numbers: of the episodes.
     """
-    steps = np.repeat(np.arange(len(chosen)), [len(one.slots) for one in chosen])
-    slots = np.concatenate([one.slots for one in chosen])
-    order = np.lexsort((steps, slots))
-    steps, slots = steps[order], slots[order]
-    seats = players[steps, slots].astype(np.int64)
-    returns = np.where(seats == 0, to_go[steps, slots], -to_go[steps, slots])
-    features = np.concatenate([one.features for one in chosen])[order]
-    known = np.concatenate([one.known for one in chosen])[order]
-    return slots, seats, Samples(features, known, returns.astype(np.float32))
+    every = _joined(steps)
+    at_step = np.repeat(np.arange(len(steps)), [len(one.slots) for one in steps])
+    seats = players[at_step, every.slots].astype(np.int64)
+    order = np.lexsort((at_step, seats, every.slots))
+    first = np.concatenate([[0], np.cumsum(every.sizes)])
+    rows = entries_of(first, order)
+    slots = every.slots[order]
+    return slots, at_step[order], Decisions(
+        every.features[rows],
+        every.known[rows],
+        every.probabilities[rows],
+        every.sizes[order],
+        every.chosen[order],
+        np.zeros(len(order), np.float32),
+        numbers[slots],
+        seats[order],
+        every.policies[order],
+    )
+
+
+def entries_of(first: NDArray[np.int64], which: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The entries of some decisions, one after another: ``first[s]`` up to ``first[s + 1]`` for every s of ``which``."""
+    sizes = np.diff(first)[which]
+    ends = np.cumsum(sizes)
+    return np.repeat(first[which] - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def _luck(
-    kind: str, own: NDArray[np.int16], other: NDArray[np.int16], known: NDArray[np.float32]
+    kind: str, own: NDArray[np.float64], other: NDArray[np.float64], known: NDArray[np.float32]
 ) -> NDArray[np.float64]:
     """What is subtracted from the returns (S,) of a kind, see the module.
 
@@ -150,22 +283,20 @@ def _luck(
         own, other: (S, 6) points of the acting seat and of the other one in the deal, by part.
         known: (S,) of discards, the kept hand's average.
     """
-    own, other = own.astype(np.float64), other.astype(np.float64)
     if kind == "play":
-        return own[:, _SHOW].sum(axis=1) - other[:, _SHOW].sum(axis=1)
+        shown: NDArray[np.float64] = own[:, _SHOW].sum(axis=1) - other[:, _SHOW].sum(axis=1)
+        return shown
     heels = own[:, HEELS_PART] - other[:, HEELS_PART]
     starter = own[:, _HANDS].sum(axis=1) - known
-    return heels + starter - other[:, _HANDS].sum(axis=1)
+    luck: NDArray[np.float64] = heels + starter - other[:, _HANDS].sum(axis=1)
+    return luck
 
 
-def joined(parts: list[dict[str, Samples]]) -> dict[str, Samples]:
-    """The samples of consecutive ranges of episodes together."""
+def joined(parts: Sequence[dict[str, Decisions]]) -> dict[str, Decisions]:
+    """The decisions of consecutive ranges of episodes together."""
     return {
-        kind: Samples(
-            *(
-                np.concatenate([getattr(part[kind], name) for part in parts])
-                for name in ("features", "known", "returns")
-            )
+        kind: Decisions(
+            *(np.concatenate([getattr(part[kind], one.name) for part in parts]) for one in fields(Decisions))
         )
         for kind in KINDS
     }

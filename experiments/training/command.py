@@ -6,7 +6,8 @@ import argparse
 import json
 import sys
 
-from experiments.config import TrainConfig, load_config
+from experiments.config import load_config
+from experiments.train_config import TrainConfig
 from experiments.run_folder import add_output_arguments
 
 

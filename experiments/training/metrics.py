@@ -18,19 +18,13 @@ COLUMNS = (
     "games",  # episodes since the beginning
     "decisions",  # learned from since the beginning
     "seconds",  # since the beginning, evaluations included; over all sessions of a run
+    "training_seconds",  # the same without evaluations
     "decisions_per_second",  # in this iteration
     "collect_seconds",  # in this iteration
     "learn_seconds",
     "lr",
-    "loss_discard",  # mean squared error in this iteration
-    "loss_play",
-    "explained_discard",  # the part of the returns' variance that the network explains
-    "explained_play",
 )
-_TAGS = {  # of TensorBoard, the charts' groups
-    "decisions_per_second": "speed", "lr": "learner", "loss_discard": "loss", "loss_play": "loss",
-    "explained_discard": "explained", "explained_play": "explained",
-}  # fmt: skip
+"""Of every learner; those of its own (:attr:`experiments.training.learner.Learner.columns`) and of evaluations follow."""
 
 
 def evaluation_columns(opponents: Sequence[str]) -> list[str]:
@@ -43,16 +37,18 @@ class Metrics:
 
     Args:
         folder: of the run.
-        opponents: of the evaluations.
+        columns: beside :data:`COLUMNS`.
         kept: the iterations whose rows stay, when a run goes on; 0 begins a new file.
     """
 
-    def __init__(self, folder: Path, opponents: Sequence[str], kept: int) -> None:
+    def __init__(self, folder: Path, columns: Sequence[str], kept: int) -> None:
         self._path = folder / METRICS
-        self._columns = [*COLUMNS, *evaluation_columns(opponents)]
+        self._columns = [*COLUMNS, *columns]
         rows = [row for row in read_rows(self._path) if int(row["iteration"]) <= kept] if kept else []
         self.seconds = float(rows[-1]["seconds"]) if rows else 0.0
         """How long the run had taken at the last row kept."""
+        self.training_seconds = float(rows[-1]["training_seconds"]) if rows else 0.0
+        """The same without evaluations."""
         with replacing(self._path) as temporary:
             temporary.write_text(
                 self._line(dict(zip(self._columns, self._columns, strict=True)))
@@ -70,10 +66,10 @@ class Metrics:
             os.fsync(file.fileno())
         step = int(row["decisions"])
         for name, value in row.items():
-            if name in _TAGS:
-                self._board.add_scalar(f"{_TAGS[name]}/{name}", value, step)
-            elif name.endswith(": win rate"):
+            if name.endswith(": win rate"):
                 self._board.add_scalar(f"evaluation/{name.removesuffix(': win rate')}", value, step)
+            elif (tag := _tag(name)) is not None:
+                self._board.add_scalar(f"{tag}/{name}", value, step)
         self._board.flush()
 
     def close(self) -> None:
@@ -84,6 +80,16 @@ class Metrics:
         buffer = io.StringIO()
         csv.DictWriter(buffer, self._columns, restval="", extrasaction="ignore", lineterminator="\n").writerow(row)
         return buffer.getvalue()
+
+
+def _tag(name: str) -> str | None:
+    """The group of a figure's chart; None: it has none."""
+    if name in ("iteration", "games", "decisions", "seconds", "training_seconds") or name.endswith((": low", ": high")):
+        return None
+    if name.endswith(("_seconds", "_per_second")):
+        return "speed"
+    group, underscore, _ = name.partition("_")
+    return group if underscore and group in ("loss", "explained") else "evaluation" if name == "exploitability" else "learner"
 
 
 def read_rows(path: Path) -> Iterator[dict[str, str]]:

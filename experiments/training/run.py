@@ -6,11 +6,13 @@ The folder of a run, by default ``runs/<name>``:
 * ``sessions.json``: each start and resumption: the command, when, from how many decisions, versions and git commit
 * ``checkpoint.pt``: the newest checkpoint (see :mod:`agents.neural.checkpoint`)
 * ``checkpoints/<decisions>.pt``: the last few
+* ``best.pt``: the best one, if the config says by what
 * ``metrics.csv`` and TensorBoard's event files: see :mod:`experiments.training.metrics`
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import shutil
@@ -20,18 +22,19 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy
 import torch
 from tqdm import tqdm
 
 import cribbage_env
-from agents import Agent, load_modules, make_agent
-from agents.neural.agent import choose_device
+from agents import load_modules
+from agents.neural.agent import NeuralAgent, choose_device
 from agents.neural.checkpoint import CHECKPOINT, FORMAT, checkpoint_bytes, read_checkpoint
 from agents.neural.features import FEATURES_VERSION
 from cribbage_env.observation import OBSERVATION_VERSION
-from experiments.config import TrainConfig, UserError
+from experiments.config import UserError
 from experiments.run_folder import (
     RUNS,
     TEMPORARY,
@@ -44,19 +47,33 @@ from experiments.run_folder import (
     replacing,
     write_sessions,
 )
-from experiments.tournament.match import play_match
 from experiments.tournament.report import percent, table
-from experiments.tournament.statistics import Estimate
-from experiments.training.dmc import DmcLearner
-from experiments.training.metrics import METRICS, Metrics
-from experiments.training.streams import EVALUATION, stream
+from experiments.train_config import TrainConfig
+from experiments.training.evaluation import EXPLOITABILITY, Evaluation, Evaluator
+from experiments.training.league import League
+from experiments.training.learner import Learner, NotFinite, Setup
+from experiments.training.metrics import METRICS, Metrics, evaluation_columns
+from experiments.training.ranks import Ranks
 
-CONFIG, SESSIONS, CHECKPOINTS = "config.yaml", "sessions.json", "checkpoints"
+CONFIG, SESSIONS, CHECKPOINTS, BEST, POOL = "config.yaml", "sessions.json", "checkpoints", "best.pt", "pool"
 _EVENTS = "events.out.tfevents."
 _FREE_TO_CHANGE = ("output", "threads")  # keys that may differ when a run goes on: they don't change what is learned
 
-LEARNERS = {"dmc": DmcLearner}
-"""By ``learner.algorithm``; each in a file of its own."""
+LEARNERS = {
+    "dmc": "DmcLearner",
+    "espg": "EspgLearner",
+    "ppo": "PpoLearner",
+    "nfsp": "NfspLearner",
+    "distill": "DistillLearner",
+}
+"""By ``learner.algorithm``, which is also the name of its module."""
+
+
+def make_learner(setup: Setup) -> Learner:
+    """The learner that a config names."""
+    name = setup.config.learner.algorithm
+    learner: Learner = getattr(importlib.import_module(f"experiments.training.{name}"), LEARNERS[name])(setup)
+    return learner
 
 
 def run_folder(config: TrainConfig) -> Path:
@@ -71,13 +88,12 @@ class _Counters:
     decisions: int = 0
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """A match of the agent that learns."""
+@dataclass
+class _Best:
+    """The best checkpoint so far."""
 
-    opponent: str
-    games: int
-    win_rate: Estimate
+    figure: float  # the win rate with fresh deals, or minus the exploitability
+    decisions: int
 
 
 class Run:
@@ -87,27 +103,37 @@ class Run:
         config: of the run.
         resume: go on from the newest checkpoint in the folder.
         overwrite: replace the run that is in the folder.
+        ranks: the processes of the run; all but the first write nothing.
 
     Raises:
         UserError, AgentError: the folder, a checkpoint or an opponent is not as it must be. Nothing has been written
             or deleted then.
     """
 
-    def __init__(self, config: TrainConfig, resume: bool = False, overwrite: bool = False) -> None:
+    def __init__(
+        self, config: TrainConfig, resume: bool = False, overwrite: bool = False, ranks: Ranks | None = None
+    ) -> None:
         self.config = config
         self.folder = run_folder(config)
         self.evaluations: list[Evaluation] = []
-        """The last evaluation, by opponent."""
+        """The last matches, by opponent."""
+        self.exploitability: float | None = None
+        """The last one."""
+        self._ranks = Ranks() if ranks is None else ranks
         load_modules(config.modules)
-        self._opponents = [make_agent(spec) for spec in config.evaluation.opponents]
-        self._threads = config.threads if config.threads is not None else _cores()
-        self._learner = LEARNERS[config.learner.algorithm](config, choose_device(config.device), self._threads)
+        self._threads = config.threads if config.threads is not None else max(1, _cores() // self._ranks.size)
+        self._evaluator = Evaluator(config, self._threads)
+        self._league = League(config)
+        setup = Setup(config, choose_device(config.device), self._threads, self._ranks, self._league)
+        self._learner = make_learner(setup)
         self._counters = _Counters()
+        self._best: _Best | None = None
+        self._highest: float | None = None  # win rate in an evaluation, of a checkpoint that was confirmed
         self._last_checkpoint = -1  # the iteration it was written after
         if resume:
             self._restore()
             make_folder(self.folder)
-        else:
+        elif self._ranks.first:
             _open_folder(self.folder, overwrite)
 
     def train(self, command: Sequence[str] = ()) -> bool:
@@ -145,62 +171,104 @@ class Run:
         if self.evaluations:
             sections.append(table(rows, left=1))
             sections.append("[ ]: 95 % confidence intervals; games in pairs on the same deals, seats swapped")
+        if self.exploitability is not None:
+            settings = self.config.evaluation.exploitability
+            prior = f" (prior {settings.prior})" if settings is not None and self.config.collect.reduced is None else ""
+            sections.append(f"exploitability of the play: {self.exploitability:.4f} points a deal{prior}")
+        if self._best is not None:
+            what = self.config.evaluation.best
+            figure = (
+                f"exploitability {-self._best.figure:.4f}"
+                if what == EXPLOITABILITY
+                else f"{100 * self._best.figure:.1f} % against {what}, with fresh deals"
+            )
+            sections.append(f"best: {self.folder / BEST}, after {self._best.decisions:,} decisions: {figure}")
         sections.append(f"written: {self.folder / CHECKPOINT}")
         return "\n".join(sections)
 
     def _train(self, command: Sequence[str], stop: StopRequest, pool: ThreadPoolExecutor) -> bool:
-        if self._counters.iteration == 0:
+        first = self._ranks.first
+        if self._counters.iteration == 0 and first:
             with replacing(self.folder / CONFIG) as temporary:
                 temporary.write_text(config_text(self.config), encoding="utf-8")
             self._write_checkpoint()
-        self._note_session(command)
-        metrics = Metrics(self.folder, self.config.evaluation.opponents, self._counters.iteration)
+        metrics = None
+        if first:
+            self._note_session(command)
+            metrics = Metrics(self.folder, self._columns(), self._counters.iteration)
         bar = tqdm(
             total=self.config.budget.decisions,
             initial=self._counters.decisions,
             unit=" decisions",
             unit_scale=True,
             smoothing=0.1,
-            disable=not sys.stderr.isatty(),
+            disable=not (first and sys.stderr.isatty()),
         )
-        began = time.monotonic() - metrics.seconds
+        before_this = metrics.seconds if metrics is not None else 0.0
+        began = time.monotonic() - before_this
+        evaluating = before_this - metrics.training_seconds if metrics is not None else 0.0
         try:
-            progress = self._progress(began)
-            if progress >= 1.0:  # a finished run was resumed
+            progress = self._progress(before_this - evaluating)
+            if progress >= 1.0 and first:  # a finished run was resumed
                 self._evaluate(True, stop, pool)
-            while progress < 1.0 and not stop.asked:
+            stopped = self._ranks.any(stop.asked)
+            while progress < 1.0 and not stopped:
                 before = self._counters.decisions
                 row = self._iterate(progress, pool)
-                progress = self._progress(began)
+                training = time.monotonic() - began - evaluating
+                progress = self._progress(training)
                 last = progress >= 1.0
-                if last or _passes(self.config.evaluation.every, before, self._counters.decisions):
-                    row |= self._evaluate(last, stop, pool)
-                    if self.evaluations:
-                        tqdm.write(self._line())
-                row["seconds"] = time.monotonic() - began
-                metrics.write(row)
-                if last or stop.asked or _passes(self.config.checkpoint.every, before, self._counters.decisions):
-                    self._write_checkpoint()
+                due = last or _passes(self.config.evaluation.every, before, self._counters.decisions)
+                exploit = self.config.evaluation.exploitability
+                exploit_due = exploit is not None and (
+                    last or _passes(exploit.every, before, self._counters.decisions)
+                )
+                if first and (due or exploit_due):
+                    row |= self._evaluate(last, stop, pool, due, exploit_due)
+                    tqdm.write(self._line())
+                evaluating = time.monotonic() - began - training
+                stopped = self._ranks.any(stop.asked)
+                if metrics is not None:
+                    metrics.write(row | {"seconds": time.monotonic() - began, "training_seconds": training})
+                    if last or stopped or _passes(self.config.checkpoint.every, before, self._counters.decisions):
+                        self._write_checkpoint()
                 bar.set_postfix_str(self._postfix(row), refresh=False)
                 bar.update(self._counters.decisions - before)
         finally:
             bar.close()
-            metrics.close()
-        return not stop.asked
+            if metrics is not None:
+                metrics.close()
+        return not stopped
+
+    def _columns(self) -> list[str]:
+        """Of the metrics, beside those of every run."""
+        columns = [*self._learner.columns, *evaluation_columns(self.config.evaluation.opponents)]
+        return [*columns, EXPLOITABILITY] if self.config.evaluation.exploitability is not None else columns
 
     def _iterate(self, progress: float, pool: ThreadPoolExecutor) -> dict[str, float]:
         """One iteration; returns its row of metrics without what is measured outside."""
-        figures = self._learner.iterate(self._counters.iteration, progress, pool)
-        if not all(math.isfinite(figure) for figure in figures.values()):
-            bad = next(name for name, figure in figures.items() if not math.isfinite(figure))
+        where = f"in iteration {self._counters.iteration + 1}"
+        try:
+            figures = self._learner.iterate(self._counters.iteration, progress, pool)
+            bad = next((name for name, figure in figures.items() if not math.isfinite(figure)), None)
+            if bad is not None:
+                raise NotFinite(f"{bad} became {figures[bad]}")
+        except NotFinite as error:
             raise UserError(
-                f"{bad} became {figures[bad]} in iteration {self._counters.iteration + 1}: training is stopped, the "
-                f"last checkpoint in {str(self.folder)!r} is whole; lower learner.lr (now "
-                f"{self.config.learner.lr}) or learner.max_grad_norm ({self.config.learner.max_grad_norm})"
-            )
+                f"{error} {where}: training is stopped, the last checkpoint in {str(self.folder)!r} is whole; lower "
+                f"learner.lr (now {self.config.learner.lr}) or learner.max_grad_norm "
+                f"({self.config.learner.max_grad_norm})"
+            ) from None
+        if self._ranks.size > 1:  # means over ranks; what is counted adds up
+            totals = self._ranks.total([figures[name] for name in sorted(figures)])
+            figures = dict(zip(sorted(figures), (total / self._ranks.size for total in totals), strict=True))
+            for name in ("games", "decisions"):
+                figures[name] *= self._ranks.size
         self._counters.iteration += 1
-        self._counters.games += int(figures["games"])
-        self._counters.decisions += int(figures["decisions"])
+        self._counters.games += round(figures["games"])
+        self._counters.decisions += round(figures["decisions"])
+        if self._league.due(self._counters.decisions):
+            self._league.enter(self._learner.agent(f"after {self._counters.decisions:,}"), self._counters.decisions)
         busy = figures["collect_seconds"] + figures["learn_seconds"]
         return figures | {
             "iteration": self._counters.iteration,
@@ -209,72 +277,76 @@ class Run:
             "decisions_per_second": figures["decisions"] / busy if busy > 0 else 0.0,
         }
 
-    def _progress(self, began: float) -> float:
-        """The part of the budget that is spent; 1 or more at the end."""
+    def _progress(self, training: float) -> float:
+        """The part of the budget that is spent after so many seconds of training; 1 or more at the end."""
         budget = self.config.budget
         spent = [0.0]
         if budget.decisions is not None:
             spent.append(self._counters.decisions / budget.decisions)
         if budget.minutes is not None:
-            spent.append((time.monotonic() - began) / 60 / budget.minutes)
-        return max(spent)
+            spent.append(training / 60 / budget.minutes)
+        return min(self._ranks.total([max(spent)])[0] / self._ranks.size, max(1.0, max(spent)))
 
-    def _evaluate(self, last: bool, stop: StopRequest, pool: ThreadPoolExecutor) -> dict[str, float]:
-        """Play the opponents, always on the same deals; returns the columns of metrics."""
-        games = self.config.evaluation.final_games if last else self.config.evaluation.games
-        seed = stream(self.config.seed, EVALUATION)
+    def _evaluate(
+        self,
+        last: bool,
+        stop: StopRequest,
+        pool: ThreadPoolExecutor,
+        matches: bool = True,
+        exploitability: bool = True,
+    ) -> dict[str, float]:
+        """Evaluate what is due; returns the columns of metrics."""
         agent = self._learner.agent(self.config.name)
-
-        def play(opponent: Agent) -> Estimate:
-            summary = play_match(
-                agent, opponent, games // 2, seed, rules=self.config.rules.rules(), stop=lambda: stop.asked
-            )
-            return summary.win_rate
-
-        rates = list(pool.map(play, self._opponents))
-        if stop.asked:  # what was played until then favours short games
-            return {}
-        self.evaluations = [
-            Evaluation(opponent.name, games, rate) for opponent, rate in zip(self._opponents, rates, strict=True)
-        ]
-        columns = {}
-        for one in self.evaluations:
-            for figure, value in zip(("win rate", "low", "high"), one.win_rate, strict=True):
-                columns[f"{one.opponent}: {figure}"] = value
+        columns: dict[str, float] = {}
+        if matches:
+            evaluations = self._evaluator.matches(agent, last, lambda: stop.asked, pool)
+            if stop.asked:  # what was played until then favours short games
+                return {}
+            self.evaluations = evaluations
+            for one in evaluations:
+                for figure, value in zip(("win rate", "low", "high"), one.win_rate, strict=True):
+                    columns[f"{one.opponent}: {figure}"] = value
+        if exploitability and self.config.evaluation.exploitability is not None:
+            self.exploitability = columns[EXPLOITABILITY] = self._evaluator.exploitability(agent)
+        self._keep_best(agent, columns, stop)
         return columns
 
+    def _keep_best(self, agent: NeuralAgent, columns: Mapping[str, float], stop: StopRequest) -> None:
+        """Write ``best.pt`` if this is the best so far.
+
+        A win rate is the highest of many by chance, too: it must also be higher than the best one's on deals that no
+        evaluation uses, the same for all. The exploitability is exact.
+        """
+        criterion = self.config.evaluation.best
+        if criterion == EXPLOITABILITY and EXPLOITABILITY in columns:
+            figure = -columns[EXPLOITABILITY]
+        elif criterion is not None and f"{criterion}: win rate" in columns:
+            if self._highest is not None and columns[f"{criterion}: win rate"] <= self._highest:
+                return
+            figure = self._evaluator.confirm(agent, criterion, lambda: stop.asked).value
+            if stop.asked:
+                return
+            self._highest = columns[f"{criterion}: win rate"]
+        else:
+            return
+        if self._best is None or figure > self._best.figure:
+            self._best = _Best(figure, self._counters.decisions)
+            _write_whole(self.folder / BEST, checkpoint_bytes(self._content()))
+
     def _line(self) -> str:
-        rates = ", ".join(f"{100 * one.win_rate.value:.1f} % against {one.opponent}" for one in self.evaluations)
-        return f"{self._counters.decisions:>12,} decisions: {rates}"
+        rates = [f"{100 * one.win_rate.value:.1f} % against {one.opponent}" for one in self.evaluations]
+        exact = [f"exploitability {self.exploitability:.4f}"] if self.exploitability is not None else []
+        return f"{self._counters.decisions:>12,} decisions: {', '.join([*rates, *exact])}"
 
     def _postfix(self, row: Mapping[str, float]) -> str:
         rates = [f"{one.opponent} {100 * one.win_rate.value:.1f} %" for one in self.evaluations]
-        return ", ".join([f"loss {row['loss_discard']:.3g} {row['loss_play']:.3g}", *rates])
+        losses = [f"{name} {row[name]:.3g}" for name in self._learner.columns[:2] if name in row]
+        return ", ".join([*losses, *rates])
 
     def _write_checkpoint(self) -> None:
         if self._last_checkpoint == self._counters.iteration:
             return
-        content = {
-            "format": FORMAT,
-            "observation_version": OBSERVATION_VERSION,
-            "features_version": FEATURES_VERSION,
-            "network": self._learner.shape.data(),
-            "weights": self._learner.weights(),
-            "training": {
-                "config": self.config.model_dump(mode="json"),
-                "seed": str(self.config.seed),  # with the counters all the random state there is
-                "iteration": self._counters.iteration,
-                "games": self._counters.games,
-                "decisions": self._counters.decisions,
-                "optimisers": self._learner.optimisers(),
-            },
-            "versions": {
-                "cribbage-lab": cribbage_env.__version__,
-                "numpy": numpy.__version__,
-                "torch": torch.__version__,
-            },
-        }
-        data = checkpoint_bytes(content)
+        data = checkpoint_bytes(self._content())
         if self.config.checkpoint.keep:
             kept = self.folder / CHECKPOINTS
             kept.mkdir(exist_ok=True)
@@ -283,6 +355,33 @@ class Run:
                 old.unlink()
         _write_whole(self.folder / CHECKPOINT, data)
         self._last_checkpoint = self._counters.iteration
+
+    def _content(self) -> dict[str, Any]:
+        """A checkpoint of what was learned so far."""
+        return {
+            "format": FORMAT,
+            "observation_version": OBSERVATION_VERSION,
+            "features_version": FEATURES_VERSION,
+            "network": self._learner.shape.data(),
+            "weights": self._learner.weights(),
+            "choice": self._learner.choice.data(),
+            "training": {
+                "config": self.config.model_dump(mode="json"),
+                "seed": str(self.config.seed),  # with the counters all the random state there is
+                "iteration": self._counters.iteration,
+                "games": self._counters.games,
+                "decisions": self._counters.decisions,
+                "learner": self._learner.state(),
+                "league": self._league.state(),
+                "best": [self._best.figure, self._best.decisions] if self._best is not None else None,
+                "highest": self._highest,
+            },
+            "versions": {
+                "cribbage-lab": cribbage_env.__version__,
+                "numpy": numpy.__version__,
+                "torch": torch.__version__,
+            },
+        }
 
     def _restore(self) -> None:
         """Go on from the newest checkpoint."""
@@ -298,7 +397,11 @@ class Run:
             differing = differences(training["config"], self.config.model_dump(mode="json"), _FREE_TO_CHANGE)
             counters = _Counters(*(int(training[name]) for name in ("iteration", "games", "decisions")))
             if not differing:
-                self._learner.restore(content["weights"], training["optimisers"])
+                self._learner.restore(training["learner"])
+                self._league.restore(training["league"])
+                best = training["best"]
+                self._best = None if best is None else _Best(float(best[0]), int(best[1]))
+                self._highest = None if training["highest"] is None else float(training["highest"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(
                 f"{str(path)!r} has no whole state of training ({error}); it plays, but can't go on"
@@ -337,7 +440,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 def _is_of_a_run(name: str) -> bool:
     """Whether a run writes a file or folder with this name."""
-    return name in (CONFIG, SESSIONS, CHECKPOINT, CHECKPOINTS, METRICS) or name.startswith(_EVENTS)
+    return name in (CONFIG, SESSIONS, CHECKPOINT, CHECKPOINTS, BEST, POOL, METRICS) or name.startswith(_EVENTS)
 
 
 def _open_folder(folder: Path, overwrite: bool) -> None:
@@ -361,7 +464,7 @@ def _open_folder(folder: Path, overwrite: bool) -> None:
             )
         make_folder(folder)
         # Checkpoints last: a folder cleared by halves is still known as a run's.
-        for name in sorted(there, key=lambda name: name in (CHECKPOINT, CHECKPOINTS)):
+        for name in sorted(there, key=lambda name: name in (CHECKPOINT, CHECKPOINTS, BEST)):
             path = folder / name
             if path.is_dir():
                 shutil.rmtree(path)

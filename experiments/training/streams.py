@@ -9,7 +9,7 @@ import numpy as np
 
 from cribbage_env.streams import combine
 
-DECKS, EXPLORATION, WEIGHTS, BATCHES, EVALUATION = range(1, 6)
+DECKS, EXPLORATION, WEIGHTS, BATCHES, EVALUATION, POSITIONS, OPPONENTS, SEATS, CONFIRMATION, MEMORY = range(1, 11)
 
 
 def stream(seed: int, *values: int) -> int:
