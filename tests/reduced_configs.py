@@ -1,0 +1,36 @@
+"""With what each learner solves a reduced game (``collect.reduced``), to test that learning works at all.
+
+Four ranks, two cards for both seats: pone chooses a lead, the dealer a reply. ``test_reduced_game.py`` trains every
+learner that is here and measures the exact exploitability of what plays, in points a deal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments.config import parse_config
+from experiments.train_config import TrainConfig
+
+_SAME: dict[str, Any] = {
+    "seed": 1,
+    "threads": 1,
+    "device": "cpu",
+    "collect": {"games": 2048, "reduced": {"ranks": "4567"}},
+    "network": {"discard_hidden": [4, 4], "play_hidden": [32, 16]},
+    "evaluation": {"opponents": []},
+}
+
+REDUCED: dict[str, dict[str, Any]] = {
+    "dmc": {"learner": {"lr": 1e-2, "batch_size": 512, "temperature": 0.1}, "budget": {"decisions": 400_000}},
+    "espg": {"learner": {"lr": 1e-2, "batch_size": 512, "rule": "neurd"}, "budget": {"decisions": 400_000}},
+}
+"""By ``learner.algorithm``: the sections of the config in which it differs from the others."""
+
+
+def reduced_config(algorithm: str, **changes: Any) -> TrainConfig:
+    """The config with which a learner solves the reduced game; changes of sections are merged into it."""
+    data: dict[str, Any] = {**_SAME}
+    for part in (REDUCED[algorithm], {"learner": {"algorithm": algorithm}}, changes):
+        for key, value in part.items():
+            data[key] = {**data[key], **value} if isinstance(data.get(key), dict) else value
+    return parse_config(data, TrainConfig, f"reduced {algorithm}")
