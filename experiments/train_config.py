@@ -99,7 +99,7 @@ class EspgConfig(LearnerConfig):
 
     algorithm: Literal["espg"] = "espg"
     rule: Literal["softmax", "neurd"] = Field(
-        default="neurd", description="the gradient: of the softmax policy's value, or of regrets (NeuRD)"
+        default="softmax", description="the gradient: of the softmax policy's value, or of regrets (NeuRD)"
     )
     entropy: Float = Field(default=0.3, ge=0, le=100, description="the weight of entropy at first, in units of reward")
     entropy_end: Float = Field(default=0.05, ge=0, le=100, description="at the end; in between it falls geometrically")

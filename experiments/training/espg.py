@@ -19,16 +19,20 @@ the mean of both seats' traversals, the own hand with its exact average, and onl
 
 from __future__ import annotations
 
+import copy
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from agents.neural.agent import NeuralAgent
-from agents.neural.choice import BEST, Choice
+from agents.neural.choice import Choice
+from agents.neural.networks import CandidateNetwork, FastNetwork
 from cribbage_env.engine import (
     DEALER,
     DECISIONS,
@@ -52,12 +56,13 @@ from experiments.training.branching import Sampling, Traversed, show_states, tra
 from experiments.training.collect import draw_candidates, entries_of, explored
 from experiments.training.dmc import value_regression
 from experiments.training.league import ITSELF
-from experiments.training.learner import Figures, Learner, Setup, geometric
+from experiments.training.learner import Figures, Learner, Setup, geometric, load_weights
 from experiments.training.objective import Objective
 from experiments.training.starts import deal_starts
 from experiments.training.streams import EXPLORATION, stream
 
 _PLAY_BATCHES, _DISCARD_BATCHES = 1, 0
+_NETWORKS = ("discard", "play")
 
 
 @dataclass(frozen=True)
@@ -151,34 +156,79 @@ class EspgLearner(Learner):
         self.settings = setup.config.learner  # type: ignore[assignment]
         collect = self.config.collect
         self._objective = Objective.of(collect.reward, collect.board, self.config.rules.rules())
+        self._overlaps = self.config.opponents.pool.share == 0
+        self._ahead: list[_Part] | None = None  # what was collected for the next iteration
+        self._behind: dict[str, CandidateNetwork] | None = None  # and the networks that did it
         self._of_points = self._objective.kind == POINTS_REWARD
         self.add("discard", "discard", 1.0 if self._of_points else 0.0)
         self.add("play", "play", 0.0)
 
     def iterate(self, iteration: int, progress: float, pool: ThreadPoolExecutor) -> Figures:
-        """See :meth:`Learner.iterate`."""
+        """See :meth:`Learner.iterate`.
+
+        The next iteration's deals are collected while this one's are learned from, with the weights from before: so two
+        cores are busy. Against a league of past selves, which changes between iterations, nothing is collected ahead.
+        """
         began = time.perf_counter()
-        networks = {kind: self.trained[kind].fast() for kind in ("discard", "play")}
-        temperature = self.settings.temperature
-        agent = NeuralAgent("self", networks, self.shape.scores, Choice(temperature, 1.0))
-        parts = self.in_parts(iteration, pool, lambda numbers: self._collect(agent, numbers))
+        if self._ahead is None:
+            agent = self._collector()
+            self._ahead = self.in_parts(iteration, pool, lambda numbers: self._collect(agent, numbers))
+        parts, self._ahead = self._ahead, None
+        self._behind = None
+        coming = None
+        if self._overlaps:
+            self._behind = {name: copy.deepcopy(self.trained[name].network) for name in _NETWORKS}
+            agent = self._collector()
+            coming = self.start_parts(iteration + 1, pool, lambda numbers: self._collect(agent, numbers))
         plays = _all_plays([part.plays for part in parts])
-        thrown = _Thrown(*(np.concatenate([getattr(part.thrown, name) for part in parts]) for name in ("features", "known", "returns")))
+        thrown = _Thrown(
+            *(np.concatenate([getattr(part.thrown, one.name) for part in parts]) for one in fields(_Thrown))
+        )
         collected = time.perf_counter()
         lr = self.lr(progress)
         tau = geometric(self.settings.entropy, self.settings.entropy_end, progress)
-        learning = self.submit(pool, self._learn_discards, thrown, lr, iteration)
-        figures = self._learn_plays(plays, lr, tau, iteration)
-        figures |= learning.result()
+        discards = self._learn_discards(thrown, lr, iteration)
+        figures = discards | self._learn_plays(plays, lr, tau, iteration)
+        learned = time.perf_counter()
+        if coming is not None:
+            self._ahead = [one.result() for one in coming]
+        waited = time.perf_counter() - learned
         return figures | {
             "lr": lr,
             "entropy_weight": tau,
             "games": float(len(self.numbers(iteration))),
             "decisions": float(len(plays.weights) + len(thrown.returns)),
             "visited": float(plays.visited),
-            "collect_seconds": collected - began,
-            "learn_seconds": time.perf_counter() - collected,
+            "collect_seconds": collected - began + waited,
+            "learn_seconds": learned - collected,
         }
+
+    def state(self) -> dict[str, Any]:
+        """See :meth:`Learner.state`; with the weights by which the next iteration's deals were collected."""
+        state = super().state()
+        if self._behind is not None:
+            state["behind"] = {name: network.state_dict() for name, network in self._behind.items()}
+        return state
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See :meth:`Learner.restore`."""
+        super().restore(state)
+        self._ahead = None
+        self._behind = None
+        if "behind" in state:
+            self._behind = {name: copy.deepcopy(self.trained[name].network) for name in _NETWORKS}
+            for name, network in self._behind.items():
+                load_weights(network, state["behind"][name], name)
+
+    def _collector(self) -> NeuralAgent:
+        """The agent that collects: with the weights as they are, or those from before."""
+        networks = self._behind or {name: self.trained[name].network for name in _NETWORKS}
+        return NeuralAgent(
+            "self",
+            {name: FastNetwork(network) for name, network in networks.items()},
+            self.shape.scores,
+            Choice(self.settings.temperature, 1.0),
+        )
 
     def _collect(self, agent: NeuralAgent, numbers: NDArray[np.int64]) -> _Part:
         """Discard and traverse the deals with these numbers."""

@@ -112,9 +112,9 @@ class Trained:
         Raises:
             ValueError, KeyError: it is that of another network.
         """
-        _load(self.network, state["weights"], self.name)
+        load_weights(self.network, state["weights"], self.name)
         if self._decay:
-            _load(self._average, state["average"], self.name)
+            load_weights(self._average, state["average"], self.name)
         named = dict(self.network.named_parameters())
         optimiser = state["optimiser"]
         if set(optimiser) != set(named):
@@ -132,7 +132,8 @@ class Trained:
         )
 
 
-def _load(network: CandidateNetwork, weights: Any, name: str) -> None:
+def load_weights(network: CandidateNetwork, weights: Any, name: str) -> None:
+    """Load a state; ValueError if it is that of another network."""
     try:
         network.load_state_dict(weights)
     except (RuntimeError, AttributeError, TypeError):
@@ -238,19 +239,22 @@ class Learner(ABC):
         self, iteration: int, pool: ThreadPoolExecutor, work: Callable[[NDArray[np.int64]], T]
     ) -> list[T]:
         """Work on this rank's episodes of an iteration, :data:`PART` at a time, as many at once as there are threads."""
+        return [one.result() for one in self.start_parts(iteration, pool, work)]
+
+    def start_parts(
+        self, iteration: int, pool: ThreadPoolExecutor, work: Callable[[NDArray[np.int64]], T]
+    ) -> list[Future[T]]:
+        """The same without waiting for it; with one thread it is done at once."""
+        parts = self._parts(iteration)
+        return [pool.submit(work, part) if self.threads > 1 else done(work(part)) for part in parts]
+
+    def _parts(self, iteration: int) -> list[NDArray[np.int64]]:
         numbers = np.array(self.numbers(iteration), np.int64)
-        parts = [numbers[at : at + PART] for at in range(0, len(numbers), PART)]
-        if self.threads == 1:
-            return [work(part) for part in parts]
-        return list(pool.map(work, parts))
+        return [numbers[at : at + PART] for at in range(0, len(numbers), PART)]
 
     def submit(self, pool: ThreadPoolExecutor, work: Callable[..., T], *args: Any) -> Future[T]:
         """Start work beside other work; with several ranks at once, since their messages must come in one order."""
-        if self.ranks.size == 1:
-            return pool.submit(work, *args)
-        done: Future[T] = Future()
-        done.set_result(work(*args))
-        return done
+        return pool.submit(work, *args) if self.ranks.size == 1 else done(work(*args))
 
     def lr(self, progress: float) -> float:
         """The learning rate: falls linearly."""
@@ -265,6 +269,13 @@ class Learner(ABC):
         shuffle = np.random.default_rng([stream(self.config.seed, BATCHES, iteration), *stream_of, self.ranks.rank])
         steps = self.ranks.steps(samples, self.config.learner.batch_size)
         yield from np.array_split(shuffle.permutation(samples), steps)
+
+
+def done(result: T) -> Future[T]:
+    """A future that has its result."""
+    future: Future[T] = Future()
+    future.set_result(result)
+    return future
 
 
 def geometric(begin: float, end: float, progress: float) -> float:
