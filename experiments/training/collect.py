@@ -65,6 +65,8 @@ class Decisions:
     """(S,): who decided."""
     policies: NDArray[np.int64]
     """(S,): which of the learner's policies."""
+    steps: NDArray[np.int64]
+    """(S,): when in its episode; what a seat decided, discards and plays, is in the order of this number."""
 
     def __len__(self) -> int:
         return len(self.sizes)
