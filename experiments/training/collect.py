@@ -192,8 +192,8 @@ def collect(
     to_go = np.cumsum(payoff[::-1], axis=0)[::-1]  # (steps, games), to seat 0
     samples = {}
     for kind in KINDS:
-        slots, at_step, one = _ordered(steps[kind], np.array(players), numbers)
-        returns = np.where(one.seats == 0, to_go[at_step, slots], -to_go[at_step, slots])
+        slots, one = _ordered(steps[kind], np.array(players), numbers)
+        returns = np.where(one.seats == 0, to_go[one.steps, slots], -to_go[one.steps, slots])
         if getattr(config.learner, "subtract_luck", False):
             parts = ends[:, PART_POINTS : PART_POINTS + 12].reshape(-1, 2, 6).astype(np.float64)
             luck = _luck(kind, parts[slots, one.seats], parts[slots, 1 - one.seats], one.known[one.taken, 0])
@@ -241,8 +241,8 @@ def _joined(steps: Sequence[_Step]) -> _Step:
 
 def _ordered(
     steps: Sequence[_Step], players: NDArray[np.int8], numbers: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Decisions]:
-    """The slots (S,), the steps (S,) and the decisions of a kind, by episode, seat and step; returns are still zero.
+) -> tuple[NDArray[np.int64], Decisions]:
+    """The slots (S,) and the decisions of a kind, by episode, seat and step; returns are still zero.
 
     Args:
         steps: all of them.
@@ -256,7 +256,7 @@ def _ordered(
     first = np.concatenate([[0], np.cumsum(every.sizes)])
     rows = entries_of(first, order)
     slots = every.slots[order]
-    return slots, at_step[order], Decisions(
+    return slots, Decisions(
         every.features[rows],
         every.known[rows],
         every.probabilities[rows],
@@ -266,6 +266,7 @@ def _ordered(
         numbers[slots],
         seats[order],
         every.policies[order],
+        at_step[order],
     )
 
 
