@@ -122,13 +122,17 @@ class PpoConfig(LearnerConfig):
     discount: Float = Field(default=1.0, ge=0, le=1, description="gamma")
     gae: Float = Field(default=0.95, ge=0, le=1, description="lambda of generalised advantage estimation")
     passes: int = Field(default=2, ge=1, le=100, description="how often each sample is learned from")
-    entropy: Float = Field(default=0.1, ge=0, le=100, description="the weight of entropy at first")
-    entropy_end: Float = Field(default=0.01, ge=0, le=100, description="at the end; in between it falls geometrically")
+    entropy: Float = Field(default=0.3, ge=0, le=100, description="the weight of entropy at first, in units of reward")
+    entropy_end: Float = Field(default=0.03, ge=0, le=100, description="at the end; in between it falls geometrically")
+    discard_entropy: Float = Field(default=1.0, ge=0, le=100, description="times these is the weight for discards")
     magnet: Float = Field(
         default=0.0, ge=0, le=100, description="the weight of the divergence from a slowly moving policy; 0: none"
     )
     magnet_every: int = Field(default=50, ge=1, le=10**9, description="iterations after which that policy is renewed")
-    critic_lr: Float = Field(default=3e-3, gt=0, le=1, description="Adam's learning rate of the critic at the beginning")
+    critic_lr: Float = Field(
+        default=3e-3, gt=0, le=1, description="Adam's learning rate of the critics at first; it falls like the other"
+    )
+    subtract_luck: bool = Field(default=False, description="as of dmc")
 
 
 class NfspConfig(LearnerConfig):
@@ -289,7 +293,7 @@ class TrainConfig(Config):
             raise ValueError(
                 "network.scores needs collect.episode: game or collect.positions: played (else all deals begin at 0:0)"
             )
-        if isinstance(learner, DmcConfig | NfspConfig) and learner.subtract_luck and not of_points:
+        if isinstance(learner, DmcConfig | PpoConfig | NfspConfig) and learner.subtract_luck and not of_points:
             raise ValueError(
                 "learner.subtract_luck needs collect.episode: deal and collect.reward: points, "
                 f"got {collect.episode} and {collect.reward}"
