@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from agents.neural.checkpoint import FORMAT, KINDS, NetworkShape, checkpoint_bytes
+from agents.neural.choice import Choice
 from agents.neural.features import FEATURES_VERSION
 from cribbage_env import OBSERVATION_VERSION, CribbageVectorEnv
 
@@ -40,8 +41,8 @@ def random_weights(shape: NetworkShape, seed: int, spread: float = 0.3) -> dict[
     return weights
 
 
-def sample_content(seed: int = 1, scores: bool = False) -> dict[str, Any]:
-    """What is in a checkpoint that an agent can play."""
+def sample_content(seed: int = 1, scores: bool = False, choice: Choice | None = None) -> dict[str, Any]:
+    """What is in a checkpoint that an agent can play; it takes the best unless ``choice`` says otherwise."""
     shape = NetworkShape((24, 16), (32, 24), scores)
     return {
         "format": FORMAT,
@@ -49,10 +50,11 @@ def sample_content(seed: int = 1, scores: bool = False) -> dict[str, Any]:
         "features_version": FEATURES_VERSION,
         "network": shape.data(),
         "weights": random_weights(shape, seed),
+        "choice": (Choice() if choice is None else choice).data(),
     }
 
 
-def write_sample(path: Path, seed: int = 1, scores: bool = False) -> Path:
+def write_sample(path: Path, seed: int = 1, scores: bool = False, choice: Choice | None = None) -> Path:
     """A checkpoint with random weights."""
-    path.write_bytes(checkpoint_bytes(sample_content(seed, scores)))
+    path.write_bytes(checkpoint_bytes(sample_content(seed, scores, choice)))
     return path

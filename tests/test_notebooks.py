@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from experiments.cli import COMMANDS
-from experiments.config import SolveConfig, TournamentConfig, TrainConfig, load_config
+from experiments.config import SolveConfig, TournamentConfig, load_config
+from experiments.train_config import TrainConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from agents import AgentError, decision_keys, make_agent, sample_actions
 from agents.neural.agent import NeuralAgent, load_agent
 from agents.neural.checkpoint import KINDS, NetworkShape, check_checkpoint, checkpoint_bytes, read_checkpoint
-from agents.neural.features import discard_candidates, discard_features, play_candidates
-from agents.neural.networks import MAX_WIDTH, ExactNetwork, ValueNetwork
-from experiments.config import NetworkConfig
+from agents.neural.choice import Choice, softmax_segments
+from agents.neural.features import discard_candidates, discard_features, play_candidates, play_features
+from agents.neural.networks import MAX_WIDTH, CandidateNetwork, ExactNetwork, FastNetwork
+from cribbage_env import field
+from experiments.train_config import NetworkConfig
 
 SHAPE = NetworkShape((24, 16), (32, 24), False)
 CPU = torch.device("cpu")
@@ -38,6 +40,19 @@ def checkpoint(tmp_path: Path) -> Path:
 # --- Playing ------------------------------------------------------------------------------------------------
 
 
+def choices(observations: NDArray[np.uint8], masks: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """(B, 19): the legal actions, of plays of one rank only the first."""
+    different = masks == 1
+    for row in np.flatnonzero(masks[:, 15:].any(axis=1)):
+        ranks = field(observations[row], "kept").astype(int) // 4
+        seen: set[int] = set()
+        for slot in range(4):
+            if different[row, 15 + slot]:
+                different[row, 15 + slot] = ranks[slot] not in seen
+                seen.add(int(ranks[slot]))
+    return different
+
+
 @pytest.mark.parametrize("options", ["", ":temperature=0.3"])
 def test_policy_is_a_distribution_over_legal_actions_and_is_followed(
     options: str, checkpoint: Path, positions: tuple[NDArray[np.uint8], NDArray[np.int8]]
@@ -50,8 +65,11 @@ def test_policy_is_a_distribution_over_legal_actions_and_is_followed(
     assert not policy[masks == 0].any()
     keys = decision_keys(1, np.arange(len(masks)), np.arange(len(masks)))
     assert (agent.act(observations, masks, keys) == sample_actions(policy, keys)).all()
+    different = choices(observations, masks)
+    assert (different.sum(axis=1) < masks.sum(axis=1)).mean() > 0.02
+    assert not policy[~different].any()  # cards of one rank are one choice
     if options:
-        assert (policy[masks == 1] > 0).mean() > 0.9
+        assert (policy[different] > 0).mean() > 0.9
     else:
         assert (np.sort(policy, axis=1)[:, -1] == 1.0).all()
 
@@ -62,16 +80,77 @@ def test_the_best_value_is_chosen_and_the_temperature_is_that_of_a_softmax(
     observations, masks = positions
     agent = load_agent(str(checkpoint))
     values = agent.values(agent.candidates(observations, masks), len(masks))
-    assert (np.isfinite(values) == (masks == 1)).all()
+    assert (np.isfinite(values) == choices(observations, masks)).all()
     assert (agent.act(observations, masks) == values.argmax(axis=1)).all()
     policy = load_agent(str(checkpoint), temperature=0.5).policy(observations, masks)
     for row in range(0, len(masks), 50):
-        legal = np.flatnonzero(masks[row])
+        legal = np.flatnonzero(np.isfinite(values[row]))
         for action in legal:
             ratio = np.exp((values[row, action] - values[row, legal[0]]) / 0.5)
             assert policy[row, action] / policy[row, legal[0]] == pytest.approx(ratio)
     cold = load_agent(str(checkpoint), temperature=1e-6).act(observations, masks)
-    assert (values[np.arange(len(masks)), cold] == values.max(axis=1)).all()  # among equals, such as two fives, any
+    assert (values[np.arange(len(masks)), cold] == values.max(axis=1)).all()  # among equals, any
+
+
+def test_a_checkpoint_says_how_its_agent_chooses(
+    tmp_path: Path, positions: tuple[NDArray[np.uint8], NDArray[np.int8]]
+) -> None:
+    observations, masks = positions
+    path = write_sample(tmp_path / "x.pt", choice=Choice(0.0, 0.7, 0.05))
+    agent = load_agent(str(path))
+    policy = agent.policy(observations, masks)
+    values = agent.values(agent.candidates(observations, masks), len(masks))
+    different = choices(observations, masks)
+    dropped = 0
+    for row in range(0, len(masks), 3):
+        likely = np.zeros(19)
+        legal = np.flatnonzero(different[row])
+        if legal[0] < 15:
+            likely[values[row].argmax()] = 1.0
+        else:
+            softmax = np.exp(values[row, legal] / 0.7) / np.exp(values[row, legal] / 0.7).sum()
+            dropped += int((softmax < 0.05).sum())
+            softmax[(softmax < 0.05) & (softmax < softmax.max())] = 0.0
+            likely[legal] = softmax / softmax.sum()
+        assert policy[row] == pytest.approx(likely, abs=1e-12)
+    assert dropped > 20
+    assert load_agent(str(path), temperature=0.7).choice == Choice(0.7, 0.7)  # said by who loads it
+    assert load_agent(str(path), temperature=0.0).policy(observations, masks).max(axis=1).min() == 1.0
+
+
+def test_softmax_of_segments() -> None:
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 7, 200)
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    scores = rng.normal(size=first[-1]) * 3
+    for temperature in (0.0, 0.01, 1.0, 50.0):
+        for least in (0.0, 0.2):
+            found = scores.copy()
+            softmax_segments(found, first, temperature, least)
+            for begin, end in zip(first[:-1], first[1:], strict=True):
+                those = scores[begin:end]
+                if temperature == 0.0:
+                    expected = np.eye(len(those))[those.argmax()]
+                else:
+                    expected = np.exp((those - those.max()) / temperature)
+                    expected /= expected.sum()
+                best = those.argmax()
+                expected[[at for at in range(len(those)) if expected[at] < least and at != best]] = 0.0
+                assert found[begin:end] == pytest.approx(expected / expected.sum(), abs=1e-12)
+    huge = np.array([-1e300, 1e300, 5.0, 5.0])
+    softmax_segments(huge, np.array([0, 2, 4]), 1.0, 0.0)
+    assert huge.tolist() == [0.0, 1.0, 0.5, 0.5]
+    ties = np.array([2.0, 2.0])
+    softmax_segments(ties, np.array([0, 2]), 0.0, 0.0)
+    assert ties.tolist() == [1.0, 0.0]  # the first of equals
+
+
+@pytest.mark.parametrize(
+    "options", [{"discard": -1.0}, {"play": 1e-9}, {"play": float("nan")}, {"least": 0.5}, {"least": -0.1}]
+)
+def test_choices_that_are_none(options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Choice(**options)
 
 
 @pytest.mark.parametrize("scores", [False, True])
@@ -103,19 +182,27 @@ def on_grid(value: float, bits: int) -> Fraction:
     return Fraction(round(Fraction(value) * 2**bits), 2**bits)  # halves to even, as the network rounds
 
 
-def test_values_have_no_rounding_error_at_all(positions: tuple[NDArray[np.uint8], NDArray[np.int8]]) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_have_no_rounding_error_at_all(kind: str, positions: tuple[NDArray[np.uint8], NDArray[np.int8]]) -> None:
     """Against a network of fractions. Weights are rounded once, and the second layer; nothing else is."""
     observations, masks = positions
-    weights = random_weights(SHAPE, 5)["play"]
-    candidates = play_candidates(observations, masks, False)
+    shape = NetworkShape((32, 24), (32, 24), False)
+    weights = random_weights(shape, 5)[kind]
+    candidates = (
+        play_candidates(observations, masks, False) if kind == "play" else discard_candidates(observations, False)
+    )
     values = ExactNetwork(weights, CPU).values(candidates.features, candidates.known)
     plain = {name: tensor.double().numpy() for name, tensor in weights.items()}
-    for at in range(0, len(candidates), 700):
-        known = on_grid(float(candidates.known[at]), 12)
+    if kind == "play":
+        assert (candidates.features[::350, -1] > 0).mean() > 0.1
+    else:
+        plain["wide"] = np.zeros(1)  # of what has no wide features nothing is added
+    for at in range(0, len(candidates), 350 if kind == "play" else 1400):
+        known = [on_grid(float(one), 12) for one in candidates.known[at]]
         first = [
             max(
                 Fraction(0),
-                sum((on_grid(plain["embeddings"][index, j], 12) for index in candidates.features[at]), Fraction(0))
+                sum((on_grid(plain["embeddings"][index, j], 12) for index in candidates.features[at, :-1]), Fraction(0))
                 + on_grid(plain["embedding_bias"][j], 12),
             )
             for j in range(32)
@@ -132,7 +219,9 @@ def test_values_have_no_rounding_error_at_all(positions: tuple[NDArray[np.uint8]
             for i in range(24)
         ]
         value = sum((second[i] * on_grid(plain["out_weight"][i], 16) for i in range(24)), Fraction(0))
-        value += on_grid(float(plain["out_bias"]), 16) + known * on_grid(float(plain["known_weight"]), 16)
+        value += on_grid(float(plain["out_bias"]), 16)
+        value += sum(one * on_grid(weight, 16) for one, weight in zip(known, plain["known_weight"], strict=True))
+        value += on_grid(plain["wide"][candidates.features[at, -1]], 16)
         assert Fraction(values[at]) == value
 
 
@@ -195,23 +284,53 @@ def test_no_positions_are_no_trouble(checkpoint: Path, positions: tuple[NDArray[
     assert agent.act(observations[::7], masks[::7]).tolist() == agent.act(observations, masks)[::7].tolist()
 
 
-def test_the_fast_gradient_of_the_embeddings_is_the_gradient() -> None:
-    features = discard_features(scores=False)
-    network = ValueNetwork(features, (8, 8), 1.0, torch.Generator().manual_seed(2))
-    network.load_state_dict(random_weights(NetworkShape((8, 8), (8, 8), False), 3)["discard"])
-    observations, _ = some_positions(40, 1)
-    candidates = discard_candidates(observations, False)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_fast_gradient_is_the_gradient(kind: str) -> None:
+    features = discard_features(scores=False) if kind == "discard" else play_features(scores=False)
+    network = CandidateNetwork(features, (8, 8), 1.0, torch.Generator().manual_seed(2))
+    network.load_state_dict(random_weights(NetworkShape((8, 8), (8, 8), False), 3)[kind])
+    observations, masks = some_positions(40, 8)
+    candidates = (
+        play_candidates(observations, masks, False) if kind == "play" else discard_candidates(observations, False)
+    )
     active, known = torch.from_numpy(candidates.features), torch.from_numpy(candidates.known)
     network(active, known).square().mean().backward()
-    assert network.embeddings.grad is not None
-    fast = network.embeddings.grad.clone()
-    table = network.embeddings.detach().clone().requires_grad_()
-    first = torch.relu(torch.nn.functional.embedding(active, table).sum(dim=1) + network.embedding_bias)
-    second = torch.relu(first @ network.hidden_weight.T + network.hidden_bias)
-    (second @ network.out_weight + network.out_bias + known * network.known_weight).square().mean().backward()
-    assert table.grad is not None
-    assert torch.allclose(fast, table.grad, atol=1e-5)
-    assert fast.abs().sum() > 0
+    plain = {name: one.detach().clone().requires_grad_() for name, one in network.named_parameters()}
+    embedded = torch.nn.functional.embedding(active[:, :-1], plain["embeddings"]).sum(dim=1)
+    second = torch.relu(
+        torch.relu(embedded + plain["embedding_bias"]) @ plain["hidden_weight"].T + plain["hidden_bias"]
+    )
+    score = second @ plain["out_weight"] + plain["out_bias"] + (known * plain["known_weight"]).sum(dim=1)
+    if kind == "play":
+        score = score + plain["wide"][active[:, -1].long()]
+    score.square().mean().backward()
+    for name, one in network.named_parameters():
+        if name == "wide" and kind == "discard":
+            assert one.grad is None
+            continue
+        assert one.grad is not None
+        assert plain[name].grad is not None
+        assert torch.allclose(one.grad, plain[name].grad, atol=1e-5), name
+        assert one.grad.abs().sum() > 0, name
+
+
+def test_the_network_for_collecting_is_a_copy_in_single_precision(
+    positions: tuple[NDArray[np.uint8], NDArray[np.int8]],
+) -> None:
+    observations, masks = positions
+    candidates = play_candidates(observations, masks, False)
+    network = SHAPE.network("play", 1.0, torch.Generator().manual_seed(1))
+    network.load_state_dict(random_weights(SHAPE, 6, spread=0.05)["play"])
+    fast = FastNetwork(network)
+    before = fast.values(candidates.features, candidates.known)
+    with torch.no_grad():
+        plain = network(torch.from_numpy(candidates.features), torch.from_numpy(candidates.known)).numpy()
+        network.out_weight += 1.0  # learning goes on while a copy collects
+    assert (before.dtype, before.shape) == (np.float64, (len(candidates),))
+    assert before == pytest.approx(plain, abs=1e-4)
+    assert (fast.values(candidates.features, candidates.known) == before).all()
+    assert fast.values(candidates.features[:0], candidates.known[:0]).shape == (0,)
+    assert np.ptp(before) > 3
 
 
 # --- Checkpoints --------------------------------------------------------------------------------------------
@@ -291,7 +410,12 @@ def test_damaged_files_and_other_things(tmp_path: Path, checkpoint: Path) -> Non
     [
         ({"format": "another"}, "is no checkpoint of this version of cribbage-lab"),
         ({"observation_version": 0}, "has observation_version 0, this version of cribbage-lab has 1"),
-        ({"features_version": 99}, "has features_version 99, this version of cribbage-lab has"),
+        ({"features_version": 1}, "has features_version 1, this version of cribbage-lab has 2: train again"),
+        ({"format": "cribbage-lab checkpoint 1"}, "is no checkpoint of this version of cribbage-lab"),
+        ({"choice": None}, "'choice' does not say how its agent chooses: None"),
+        ({"choice": {"discard": 0.0, "play": 1.0}}, "'choice' does not say how its agent chooses: "),
+        ({"choice": {"discard": 0.0, "play": -1.0, "least": 0.0}}, "the temperature of play must be 0 or at least"),
+        ({"choice": {"discard": 0.0, "play": 1.0, "least": 0.6}}, "least must be from 0 to below 0.5, got 0.6"),
         ({"network": {"discard_hidden": [8, 8], "play_hidden": [8], "scores": False}}, "is not the shape of networks"),
         ({"network": {"discard_hidden": [8, 8], "play_hidden": [8, 9999], "scores": False}}, "is not the shape"),
         ({"network": None}, "is not the shape of networks: None"),
@@ -318,6 +442,10 @@ def test_weights_that_are_wrong(tmp_path: Path) -> None:
     content["weights"]["play"]["out_weight"][3] = float("nan")
     path.write_bytes(checkpoint_bytes(content))
     assert "out_weight of the play network has values that are not finite" in refusal(str(path))
+    content["weights"]["play"]["out_weight"][3] = 0.0
+    content["weights"]["play"]["wide"] = content["weights"]["play"]["wide"][:-1]
+    path.write_bytes(checkpoint_bytes(content))
+    assert "wide of the play network must be (" in refusal(str(path))
     del content["weights"]["discard"]["out_bias"]
     path.write_bytes(checkpoint_bytes(content))
     assert "the weights of the discard network must be embeddings, " in refusal(str(path))
@@ -345,4 +473,4 @@ def test_the_config_allows_the_widths_that_are_exact() -> None:
     assert width == MAX_WIDTH
     assert KINDS == ("discard", "play")
     with pytest.raises(ValueError, match="widths must lie between 1 and"):
-        ValueNetwork(discard_features(False), (8, MAX_WIDTH + 1), 1.0, torch.Generator())
+        CandidateNetwork(discard_features(False), (8, MAX_WIDTH + 1), 1.0, torch.Generator())

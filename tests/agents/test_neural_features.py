@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
 from neural_samples import some_positions
 from numpy.typing import NDArray
 
-from agents.discards import hand_average
+from agents.discards import crib_table, hand_average
 from agents.neural.features import (
     Candidates,
     FeatureSet,
@@ -46,6 +46,8 @@ def multisets(sizes: tuple[int, ...]) -> dict[tuple[int, ...], int]:
 
 
 HANDS_OF_4 = multisets((4,))
+HANDS_OF_3 = multisets((3,))
+HANDS_OF_2 = multisets((2,))
 HANDS_TO_3 = multisets((0, 1, 2, 3))
 
 
@@ -64,7 +66,11 @@ def plain_scores(observation: NDArray[np.uint8]) -> list[tuple[str, list[int]]]:
     return [("own_needs", [own]), ("opponent_needs", [other]), ("both_need", [own // 8 * 16 + other // 8])]
 
 
-def plain_discard(observation: NDArray[np.uint8], action: int) -> tuple[list[tuple[str, list[int]]], float]:
+Named = list[tuple[str, list[int]]]
+
+
+def plain_discard(observation: NDArray[np.uint8], action: int) -> tuple[Named, int, list[float]]:
+    """Features by slot, the wide one, what is known."""
     cards = whole(observation, "cards")
     own = whole(observation, "is_dealer")[0]
     kept = [cards[place] for place in KEPT_PLACES[action]]
@@ -75,10 +81,11 @@ def plain_discard(observation: NDArray[np.uint8], action: int) -> tuple[list[tup
         ("kept", [own * len(HANDS_OF_4) + HANDS_OF_4[tuple(card // 4 for card in kept)]]),
         ("kept_rank", [own * 13 + card // 4 for card in kept]),
     ]
-    return named, hand_average(kept, [first, second])
+    crib = float(crib_table("schell")[own, first // 4, second // 4])
+    return named, 0, [hand_average(kept, [first, second]), crib if own else -crib]
 
 
-def plain_play(observation: NDArray[np.uint8], action: int) -> tuple[list[tuple[str, list[int]]], float]:
+def plain_play(observation: NDArray[np.uint8], action: int) -> tuple[Named, int, list[float]]:
     kept, left = whole(observation, "kept"), whole(observation, "left")
     number = whole(observation, "num_laid")[0]
     laid, laid_by, laid_count, laid_go = (
@@ -104,7 +111,15 @@ def plain_play(observation: NDArray[np.uint8], action: int) -> tuple[list[tuple[
         ("top", [(ranks[0] * 14 + ranks[1]) * 14 + ranks[2]]),
         ("below", ranks[3:]),
     ]
-    return named, score_play(stack).total
+    wide = 0
+    if number < 3:  # the ranks laid so far and the one laid now, in order; then the hand that is left
+        course = 0
+        for one in [*laid, card]:
+            course = 13 * course + one // 4
+        rest = HANDS_OF_2 if number == 2 else HANDS_OF_3
+        before = [1, 1 + 13 * 455, 1 + 13 * 455 + 169 * 455][number]
+        wide = before + course * len(rest) + rest[tuple(hand)]
+    return named, wide, [score_play(stack).total]
 
 
 def indices(features: FeatureSet, named: list[tuple[str, list[int]]]) -> list[int]:
@@ -127,16 +142,64 @@ def test_features_and_known_points_are_what_they_are_said_to_be(kind: str, score
     else:
         candidates, features, plain = play_candidates(observations, masks, scores), play_features(scores), plain_play
         expected = [(row, action) for row, action in np.argwhere(masks) if action >= NUM_DISCARDS]
+        expected = [one for one in expected if is_first_of_rank(observations, masks, *one)]
     assert list(zip(candidates.rows, candidates.actions, strict=True)) == expected
     assert len(candidates) > 900
-    assert candidates.features.shape == (len(candidates), features.active)
-    assert candidates.features.max() < features.size
+    assert candidates.features.shape == (len(candidates), features.active + 1)
+    assert candidates.features[:, :-1].max() < features.size
+    assert candidates.features[:, -1].max() < features.wide
+    assert candidates.known.shape == (len(candidates), features.known)
     for at, (row, action) in enumerate(expected):
-        named, known = plain(observations[row], action)
+        named, wide, known = plain(observations[row], action)
         if scores:
             named += plain_scores(observations[row])
-        assert candidates.features[at].tolist() == indices(features, named)
-        assert candidates.known[at] == pytest.approx(known, abs=1e-6)
+        assert candidates.features[at].tolist() == [*indices(features, named), wide]
+        assert candidates.known[at].tolist() == pytest.approx(known, abs=1e-5)
+
+
+def is_first_of_rank(observations: NDArray[np.uint8], masks: NDArray[np.int8], row: int, action: int) -> bool:
+    """Whether no legal play before it is of the same rank: cards of a rank are one choice."""
+    kept = whole(observations[row], "kept")
+    before = [one for one in range(NUM_DISCARDS, action) if masks[row, one]]
+    return kept[action - 15] // 4 not in [kept[one - 15] // 4 for one in before]
+
+
+def test_wide_features_are_all_different() -> None:
+    """Every situation of the first three cards, with the hand that is left, has a weight of its own."""
+    observations, masks = some_positions(3000, 5, seed=5)
+    candidates = play_candidates(observations, masks, False)
+    situations: dict[int, set[tuple[object, ...]]] = {}
+    for at in range(len(candidates)):
+        observation = observations[candidates.rows[at]]
+        laid = whole(observation, "laid")[: whole(observation, "num_laid")[0]]
+        slot = candidates.actions[at] - 15
+        kept, left = whole(observation, "kept"), whole(observation, "left")
+        hand = tuple(card // 4 for place, card in enumerate(kept) if left[place] and place != slot)
+        situation = (*(card // 4 for card in laid), kept[slot] // 4, "left", *hand)
+        wide = int(candidates.features[at, -1])
+        assert (wide == 0) == (len(laid) >= 3)
+        if wide:
+            situations.setdefault(wide, set()).add(situation)
+    assert all(len(those) == 1 for those in situations.values())
+    assert len(set.union(*situations.values())) == len(situations) > 10_000
+    assert {len(situation) for those in situations.values() for situation in those} == {5, 6}
+
+
+def test_bounds_tell_decisions_apart() -> None:
+    observations, masks = some_positions(50, 30, seed=6)
+    for candidates, decisions in (
+        (discard_candidates(observations, False), np.flatnonzero(masks[:, 0])),
+        (play_candidates(observations, masks, False), np.flatnonzero(masks[:, 15:].any(axis=1))),
+    ):
+        first = candidates.bounds()
+        assert first[0] == 0
+        assert first[-1] == len(candidates)
+        assert candidates.rows[first[:-1]].tolist() == decisions.tolist()
+        for begin, end in pairwise(first):
+            assert len(set(candidates.rows[begin:end])) == 1
+            assert (np.diff(candidates.actions[begin:end]) > 0).all()
+    nothing = play_candidates(observations[:0], masks[:0], False)
+    assert nothing.bounds().tolist() == [0]
 
 
 def test_the_positions_have_what_is_rare() -> None:
@@ -168,7 +231,7 @@ def test_scores_far_from_a_high_target_look_the_same() -> None:
     needs = {10: 121, 150: 50}
     for at, row in enumerate(candidates.rows):
         own = needs[int(field(seen["observation"][row], "score")[0])]
-        assert candidates.features[at, -3] == features.first("own_needs") + own
+        assert candidates.features[at, -4] == features.first("own_needs") + own
 
 
 def test_cards_that_a_seat_does_not_know_change_nothing() -> None:
