@@ -170,15 +170,27 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there as a whole or as it was before, also after a power cut."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 class StopRequest:
     """Ctrl-C as a request: within the block, the first one only sets :attr:`asked`, the second interrupts at once.
 
     Work that checks ``asked`` between two steps stops where everything is whole. Outside the main thread, and where
     the process was told to ignore interrupts, it does nothing.
+
+    Args:
+        said: whether the first one is answered with a line on standard error.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, said: bool = True) -> None:
         self.asked = False
+        self._said = said
         self._before: Any = None
 
     def __enter__(self) -> StopRequest:
@@ -195,5 +207,5 @@ class StopRequest:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        # not print(): the signal may have come in the middle of one
-        os.write(2, b"\nstopping after this step (Ctrl-C again: at once)\n")
+        if self._said:  # not by print(): the signal may have come in the middle of one
+            os.write(2, b"\nstopping after this step (Ctrl-C again: at once)\n")

@@ -9,7 +9,7 @@ so a decision is the same in every batch and on every device.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -41,9 +41,7 @@ class NeuralAgent(Agent):
         choice: how scores are turned into choices.
     """
 
-    def __init__(
-        self, name: str, networks: Mapping[str, Network], scores: bool, choice: Choice = BEST
-    ) -> None:
+    def __init__(self, name: str, networks: Mapping[str, Network], scores: bool, choice: Choice = BEST) -> None:
         super().__init__(name)
         self._networks = networks
         self._scores = scores
@@ -121,7 +119,20 @@ def load_agent(path: str, temperature: float | None = None, device: str = "auto"
             f"{path}: temperature must be 0 (the best action) or at least {MIN_TEMPERATURE}, got {temperature}"
         )
     on = choose_device(device)
-    content = read_checkpoint(path)
-    networks = {kind: ExactNetwork(content["weights"][kind], on) for kind in KINDS}
-    choice = read_choice(content, path) if temperature is None else Choice(temperature, temperature)
-    return NeuralAgent(path, networks, network_shape(content, path).scores, choice)
+    return content_agent(path, read_checkpoint(path), on, temperature)
+
+
+def content_agent(
+    name: str, content: Mapping[str, Any], device: torch.device, temperature: float | None = None
+) -> NeuralAgent:
+    """The agent of what is in a checkpoint (checked, see :func:`agents.neural.checkpoint.check_checkpoint`).
+
+    Args:
+        name: the agent's name.
+        content: of the checkpoint.
+        device: where the networks are evaluated.
+        temperature: None for what belongs to what was learned.
+    """
+    networks = {kind: ExactNetwork(content["weights"][kind], device) for kind in KINDS}
+    choice = read_choice(content, name) if temperature is None else Choice(temperature, temperature)
+    return NeuralAgent(name, networks, network_shape(content, name).scores, choice)

@@ -7,6 +7,7 @@ The folder of a run, by default ``runs/<name>``:
 * ``checkpoint.pt``: the newest checkpoint (see :mod:`agents.neural.checkpoint`)
 * ``checkpoints/<decisions>.pt``: the last few
 * ``best.pt``: the best one, if the config says by what
+* ``pool/``: past selves to play against, if the config has some (see :mod:`experiments.training.league`)
 * ``metrics.csv`` and TensorBoard's event files: see :mod:`experiments.training.metrics`
 """
 
@@ -30,7 +31,7 @@ from tqdm import tqdm
 
 import cribbage_env
 from agents import load_modules
-from agents.neural.agent import NeuralAgent, choose_device
+from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import CHECKPOINT, FORMAT, checkpoint_bytes, read_checkpoint
 from agents.neural.features import FEATURES_VERSION
 from cribbage_env.observation import OBSERVATION_VERSION
@@ -46,6 +47,7 @@ from experiments.run_folder import (
     read_sessions,
     replacing,
     write_sessions,
+    write_whole,
 )
 from experiments.tournament.report import percent, table
 from experiments.train_config import TrainConfig
@@ -120,21 +122,34 @@ class Run:
         self.exploitability: float | None = None
         """The last one."""
         self._ranks = Ranks() if ranks is None else ranks
-        load_modules(config.modules)
-        self._threads = config.threads if config.threads is not None else max(1, _cores() // self._ranks.size)
-        self._evaluator = Evaluator(config, self._threads)
-        self._league = League(config)
-        setup = Setup(config, choose_device(config.device), self._threads, self._ranks, self._league)
-        self._learner = make_learner(setup)
+        if config.collect.games < self._ranks.size:
+            raise UserError(
+                f"collect.games must be at least the number of ranks ({self._ranks.size}), so that each has an episode, "
+                f"got {config.collect.games}"
+            )
+        self._threads = config.threads if config.threads is not None else max(1, _cores() // self._ranks.local_size)
+        device = self._ranks.device(config.device)
+        with self._ranks.together():
+            load_modules(config.modules)
+            self._evaluator = Evaluator(config, self._threads)
+            self._league = League(config, self._ranks, self.folder / POOL, resume)
+            self._learner = make_learner(Setup(config, device, self._threads, self._ranks, self._league))
         self._counters = _Counters()
         self._best: _Best | None = None
         self._highest: float | None = None  # win rate in an evaluation, of a checkpoint that was confirmed
         self._last_checkpoint = -1  # the iteration it was written after
+        content: dict[str, Any] = {}
+        with self._ranks.together():  # nobody begins before the folder is as it must be
+            if self._ranks.first and resume:
+                content = self._read()
+            elif self._ranks.first:
+                _open_folder(self.folder, overwrite)
         if resume:
-            self._restore()
-            make_folder(self.folder)
-        elif self._ranks.first:
-            _open_folder(self.folder, overwrite)
+            content = self._ranks.from_first(content)
+            with self._ranks.together():
+                self._restore(content)
+                if self._ranks.first:
+                    make_folder(self.folder)
 
     def train(self, command: Sequence[str] = ()) -> bool:
         """Train until the budget is spent; returns False if Ctrl-C ended it earlier, after a checkpoint.
@@ -149,7 +164,7 @@ class Run:
         torch.set_num_threads(1)  # learners have threads of their own, and results must not depend on how many
         try:
             with (
-                StopRequest() as stop,
+                StopRequest(said=self._ranks.first) as stop,
                 ThreadPoolExecutor(max(2, self._threads), initializer=torch.set_num_threads, initargs=(1,)) as pool,
             ):
                 return self._train(command, stop, pool)
@@ -249,7 +264,7 @@ class Run:
         """One iteration; returns its row of metrics without what is measured outside."""
         where = f"in iteration {self._counters.iteration + 1}"
         try:
-            figures = self._learner.iterate(self._counters.iteration, progress, pool)
+            figures = self._of_all(self._learner.iterate(self._counters.iteration, progress, pool))
             bad = next((name for name, figure in figures.items() if not math.isfinite(figure)), None)
             if bad is not None:
                 raise NotFinite(f"{bad} became {figures[bad]}")
@@ -259,22 +274,31 @@ class Run:
                 f"learner.lr (now {self.config.learner.lr}) or learner.max_grad_norm "
                 f"({self.config.learner.max_grad_norm})"
             ) from None
-        if self._ranks.size > 1:  # means over ranks; what is counted adds up
-            totals = self._ranks.total([figures[name] for name in sorted(figures)])
-            figures = dict(zip(sorted(figures), (total / self._ranks.size for total in totals), strict=True))
-            for name in ("games", "decisions"):
-                figures[name] *= self._ranks.size
         self._counters.iteration += 1
         self._counters.games += round(figures["games"])
         self._counters.decisions += round(figures["decisions"])
+        self._league.settle()
         if self._league.due(self._counters.decisions):
-            self._league.enter(self._learner.agent(f"after {self._counters.decisions:,}"), self._counters.decisions)
+            self._league.enter(self._player(), self._counters.decisions)
         busy = figures["collect_seconds"] + figures["learn_seconds"]
         return figures | {
             "iteration": self._counters.iteration,
             "games": self._counters.games,
             "decisions": self._counters.decisions,
             "decisions_per_second": figures["decisions"] / busy if busy > 0 else 0.0,
+        }
+
+    def _of_all(self, figures: dict[str, float]) -> dict[str, float]:
+        """The figures of all ranks together: counts add up, the others are means, of decisions where there are some."""
+        if self._ranks.size == 1:
+            return figures
+        counts = ("games", "decisions", *self._learner.counts)
+        weight = figures["decisions"]
+        names = sorted(figures)
+        *sums, decisions = self._ranks.total([figures[one] * (1 if one in counts else weight) for one in names] + [weight])
+        return {
+            name: value if name in counts else value / decisions if decisions else 0.0
+            for name, value in zip(names, sums, strict=True)
         }
 
     def _progress(self, training: float) -> float:
@@ -285,7 +309,7 @@ class Run:
             spent.append(self._counters.decisions / budget.decisions)
         if budget.minutes is not None:
             spent.append(training / 60 / budget.minutes)
-        return min(self._ranks.total([max(spent)])[0] / self._ranks.size, max(1.0, max(spent)))
+        return self._ranks.from_first(max(spent))  # its clock counts
 
     def _evaluate(
         self,
@@ -331,7 +355,7 @@ class Run:
             return
         if self._best is None or figure > self._best.figure:
             self._best = _Best(figure, self._counters.decisions)
-            _write_whole(self.folder / BEST, checkpoint_bytes(self._content()))
+            write_whole(self.folder / BEST, self._checkpoint())
 
     def _line(self) -> str:
         rates = [f"{100 * one.win_rate.value:.1f} % against {one.opponent}" for one in self.evaluations]
@@ -346,18 +370,26 @@ class Run:
     def _write_checkpoint(self) -> None:
         if self._last_checkpoint == self._counters.iteration:
             return
-        data = checkpoint_bytes(self._content())
+        data = self._checkpoint()
         if self.config.checkpoint.keep:
             kept = self.folder / CHECKPOINTS
             kept.mkdir(exist_ok=True)
-            _write_whole(kept / f"{self._counters.decisions:012}.pt", data)
+            write_whole(kept / f"{self._counters.decisions:012}.pt", data)
             for old in sorted(kept.glob("*.pt"))[: -self.config.checkpoint.keep]:
                 old.unlink()
-        _write_whole(self.folder / CHECKPOINT, data)
+        write_whole(self.folder / CHECKPOINT, data)
         self._last_checkpoint = self._counters.iteration
+        kept_after = [int(path.stem) for path in (self.folder / CHECKPOINTS).glob("*.pt") if path.stem.isdigit()]
+        best_after = [] if self._best is None else [self._best.decisions]
+        self._league.tidy([self._counters.decisions, *kept_after, *best_after])
 
-    def _content(self) -> dict[str, Any]:
-        """A checkpoint of what was learned so far."""
+    def _checkpoint(self) -> bytes:
+        """A checkpoint, after the files that it names."""
+        self._league.write()
+        return checkpoint_bytes(self._content())
+
+    def _player(self) -> dict[str, Any]:
+        """What an agent needs of a checkpoint."""
         return {
             "format": FORMAT,
             "observation_version": OBSERVATION_VERSION,
@@ -365,6 +397,11 @@ class Run:
             "network": self._learner.shape.data(),
             "weights": self._learner.weights(),
             "choice": self._learner.choice.data(),
+        }
+
+    def _content(self) -> dict[str, Any]:
+        """A checkpoint of what was learned so far."""
+        return self._player() | {
             "training": {
                 "config": self.config.model_dump(mode="json"),
                 "seed": str(self.config.seed),  # with the counters all the random state there is
@@ -383,15 +420,19 @@ class Run:
             },
         }
 
-    def _restore(self) -> None:
-        """Go on from the newest checkpoint."""
+    def _read(self) -> dict[str, Any]:
+        """What is in the newest checkpoint."""
         path = self.folder / CHECKPOINT
         if not path.exists():
             raise UserError(
                 f"there is no run to resume in {str(self.folder)!r}; start it without --resume "
                 "(with --overwrite, if something of one is left there)"
             )
-        content = read_checkpoint(path)
+        return read_checkpoint(path)
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        """Go on from what is in a checkpoint."""
+        path = self.folder / CHECKPOINT
         try:
             training = content["training"]
             differing = differences(training["config"], self.config.model_dump(mode="json"), _FREE_TO_CHANGE)
@@ -417,7 +458,7 @@ class Run:
     def _note_session(self, command: Sequence[str]) -> None:
         path = self.folder / SESSIONS
         sessions = read_sessions(path) if self._counters.iteration > 0 else []
-        facts = {"seed": self.config.seed, "decisions": self._counters.decisions}
+        facts = {"seed": self.config.seed, "decisions": self._counters.decisions, "ranks": self._ranks.size}
         write_sessions(path, [*sessions, new_session(command, **facts)])
 
 
@@ -429,13 +470,6 @@ def _cores() -> int:
 def _passes(every: int | None, before: int, now: int) -> bool:
     """Whether a multiple of ``every`` lies above ``before`` and not above ``now``."""
     return every is not None and before // every != now // every
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _is_of_a_run(name: str) -> bool:

@@ -516,14 +516,14 @@ def test_a_disk_that_is_full_leaves_what_was_whole(
 ) -> None:
     import experiments.training.run as run
 
-    write = run._write_whole
+    write = run.write_whole
 
     def full(path: Path, data: bytes) -> None:
         if path.name == "checkpoint.pt" and path.exists():
             raise OSError(28, "No space left on device")
         write(path, data)
 
-    monkeypatch.setattr(run, "_write_whole", full)
+    monkeypatch.setattr(run, "write_whole", full)
     said = refused(capsys, str(config_file), "--output", str(tmp_path / "run"))
     assert "No space left on device; what was written before is whole" in said
     assert read_checkpoint(tmp_path / "run")["training"]["iteration"] == 0
