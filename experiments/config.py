@@ -384,7 +384,7 @@ def _first_problem(error: ValidationError, schema: type[Config]) -> str:
     elif first["type"] == "union_tag_invalid":
         tag = first["ctx"]["discriminator"].strip("'")
         return f"{path}.{tag}: must be one of {first['ctx']['expected_tags']}, got {first['ctx']['tag']!r}"
-    elif first["type"] == "model_type":
+    elif first["type"] in ("model_type", "model_attributes_type"):  # the second: of several sections by their tag
         message = f"must be a mapping with keys of {', '.join(_keys_at(schema, first['loc']))}, got {first['input']!r}"
     else:
         message = f"{first['msg'].replace('Input should', 'must')}, got {first['input']!r}"
@@ -393,8 +393,11 @@ def _first_problem(error: ValidationError, schema: type[Config]) -> str:
 
 def _keys_at(schema: type[Config], path: Sequence[int | str]) -> list[str]:
     """The keys that the section at ``path`` may have."""
-    sections = _walk(schema, path)
-    return list(sections[-1].model_fields) if sections[-1] is not None else []
+    section = _walk(schema, path)[-1]
+    if isinstance(section, dict):  # what all of them have
+        every = [list(one.model_fields) for one in section.values()]
+        return [key for key in every[0] if all(key in keys for keys in every)]
+    return list(section.model_fields) if section is not None else []
 
 
 def _without_tags(schema: type[Config], path: Sequence[int | str]) -> list[int | str]:

@@ -15,6 +15,7 @@ import yaml
 
 import cribbage_env
 from experiments import config
+from experiments.train_config import TrainConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cribbage_env", "agents", "experiments")
@@ -147,8 +148,8 @@ def test_torch_is_loaded_only_where_it_is_needed(load: str) -> None:
 
 # --- Configs ------------------------------------------------------------------------------------------------
 
-SCHEMAS = {"train": ["TrainConfig"], "tournament": ["TournamentConfig"], "solve": ["SolveConfig"]}
-"""Schemas in experiments/config.py of the configs in each folder of configs/."""
+SCHEMAS = {"train": [TrainConfig], "tournament": [config.TournamentConfig], "solve": [config.SolveConfig]}
+"""Schemas of the configs in each folder of configs/."""
 
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 
@@ -158,9 +159,9 @@ def test_every_config_loads(path: Path) -> None:
     folder = path.relative_to(ROOT / "configs").parts[0]
     assert folder in SCHEMAS, f"configs/{folder}: name its schema in this test"
     problems = []
-    for name in SCHEMAS[folder]:
+    for schema in SCHEMAS[folder]:
         try:
-            config.load_config(path, getattr(config, name))
+            config.load_config(path, schema)
         except config.UserError as error:
             problems.append(str(error))
     assert len(problems) < len(SCHEMAS[folder]), problems

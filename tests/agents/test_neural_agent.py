@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_softmax_of_segments() -> None:
         for least in (0.0, 0.2):
             found = scores.copy()
             softmax_segments(found, first, temperature, least)
-            for begin, end in zip(first[:-1], first[1:], strict=True):
+            for begin, end in pairwise(first.tolist()):
                 those = scores[begin:end]
                 if temperature == 0.0:
                     expected = np.eye(len(those))[those.argmax()]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
 
 from cribbage_env import Rules
 from experiments.config import Config, Float, RulesConfig, TournamentConfig, UserError, load_config, parse_config
+from experiments.train_config import DmcConfig, EspgConfig, TrainConfig
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -18,10 +20,22 @@ class Section(Config):
     size: int = Field(4, ge=1)
 
 
+class Circle(Config):
+    shape: Literal["circle"] = "circle"
+    radius: Float = 1.0
+
+
+class Square(Config):
+    shape: Literal["square"] = "square"
+    side: Float = 1.0
+    inner: Section = Section()
+
+
 class Sample(Config):
     section: Section = Section()
     sections: list[Section] = Field([])
     maybe: Section | None = None
+    drawn: Annotated[Circle | Square, Field(discriminator="shape")] = Circle()
     flag: bool = False
     text: str
 
@@ -60,8 +74,8 @@ def test_an_override_wins_and_the_last_one_most(file: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ({"sizes": 1}, "unknown key 'sizes'; there are section, sections, maybe, flag, text"),
-        ({"txt": 1}, "unknown key 'txt'; did you mean 'text'? there are section, sections, maybe, flag, text"),
+        ({"sizes": 1}, "unknown key 'sizes'; there are section, sections, maybe, drawn, flag, text"),
+        ({"txt": 1}, "unknown key 'txt'; did you mean 'text'? there are section, sections, maybe, drawn, flag, text"),
         ({"section": {"rat": 1}}, "unknown key 'section.rat'; did you mean 'rate'? there are rate, size"),
         ({"sections": [{}, {"rat": 1}]}, "unknown key 'sections.1.rat'; did you mean 'rate'? there are rate, size"),
         ({"maybe": {"rat": 1}}, "unknown key 'maybe.rat'; did you mean 'rate'? there are rate, size"),
@@ -71,6 +85,18 @@ def test_an_override_wins_and_the_last_one_most(file: Path) -> None:
         ({"section": {"size": 0}}, "section.size: must be greater than or equal to 1, got 0"),
         ({"section": {"rate": "fast"}}, "section.rate: must be a valid number, got 'fast'"),
         ({"section": 3}, "section: must be a mapping with keys of rate, size, got 3"),
+        ({"drawn": {"shape": "circle", "side": 2}}, "unknown key 'drawn.side'; there are shape, radius"),
+        (
+            {"drawn": {"shape": "square", "sid": 2}},
+            "unknown key 'drawn.sid'; did you mean 'side'? there are shape, side, inner",
+        ),
+        (
+            {"drawn": {"shape": "square", "inner": {"rat": 1}}},
+            "unknown key 'drawn.inner.rat'; did you mean 'rate'? there are rate, size",
+        ),
+        ({"drawn": {"shape": "square", "side": "x"}}, "drawn.side: must be a valid number, got 'x'"),
+        ({"drawn": {"shape": "ring"}}, "drawn.shape: must be one of 'circle', 'square', got 'ring'"),
+        ({"drawn": "circle"}, "drawn: must be a mapping with keys of shape, got 'circle'"),
         ({"flag": 1}, "flag: must be a valid boolean, got 1"),
         ({"text": None}, "text: must be a valid string, got None"),
     ],
@@ -155,3 +181,80 @@ def test_every_tournament_config_loads(path: Path) -> None:
 
 def test_there_are_configs() -> None:
     assert (CONFIGS / "tournament" / "quickstart.yaml").is_file()
+
+
+# --- Training configs ---------------------------------------------------------------------------------------
+
+
+def train_config(**sections: Any) -> TrainConfig:
+    return parse_config({"budget": {"decisions": 1000}} | sections, TrainConfig, "here.yaml")
+
+
+def test_a_learner_is_chosen_by_its_algorithm_and_is_dmc_if_unsaid() -> None:
+    assert train_config().learner == DmcConfig()
+    assert train_config(learner={"lr": 1e-3}).learner == DmcConfig(lr=1e-3)
+    learner = train_config(learner={"algorithm": "espg", "tremble": 0.5}).learner
+    assert isinstance(learner, EspgConfig)
+    assert learner.tremble == 0.5
+
+
+def test_a_training_config_is_written_and_read_again(tmp_path: Path) -> None:
+    config = train_config(
+        learner={"algorithm": "espg", "rule": "neurd"},
+        collect={"reward": "win", "positions": "played"},
+        network={"scores": True},
+        opponents={"agents": {"random": 0.25}, "pool": {"share": 0.25, "sampling": "recent"}},
+        evaluation={"exploitability": {"every": 5}, "best": "exploitability"},
+    )
+    assert parse_config(config.model_dump(mode="json"), TrainConfig, "again") == config
+    assert config.opponents.itself == 0.5
+
+
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"learner": "dmc"}, "learner: must be a mapping with keys of lr, lr_end, batch_size, "),
+        ({"learner": None}, "learner: must be a mapping with keys of "),
+        ({"learner": {"algorithm": "pppo"}}, "learner.algorithm: must be one of 'dmc', 'espg', "),
+        ({"learner": {"algorithm": None}}, "learner.algorithm: must be one of 'dmc', 'espg', "),
+        ({"learner": {"tremble": 0.1}}, "unknown key 'learner.tremble'; there are lr, "),
+        ({"learner": {"algorithm": "espg", "subtract_luck": True}}, "unknown key 'learner.subtract_luck'; "),
+        ({"learner": {"algorithm": "espg", "entropi": 1}}, "unknown key 'learner.entropi'; did you mean 'entropy'? "),
+        ({"learner": {"algorithm": "espg", "full_reach": 0}}, "learner.full_reach: must be greater than 0, got 0"),
+        ({"learner": {"algorithm": "espg", "rule": "x"}}, "learner.rule: must be 'softmax' or 'neurd', got 'x'"),
+        ({"learner": {"algorithm": "espg", "lr_end": 0.5}}, "learner: lr_end must be at most lr (0.003), got 0.5"),
+        ({"learner": {"average": 1}}, "learner.average: must be less than 1, got 1"),
+        ({"learner": {"algorithm": "espg"}, "collect": {"episode": "game"}}, "learner.algorithm: espg needs collect."),
+        (
+            {"learner": {"subtract_luck": True}, "collect": {"episode": "game", "reward": "win"}},
+            "learner.subtract_luck needs collect.episode: deal",
+        ),
+        ({"collect": {"board": "x.npz"}}, "collect.board is for collect.episode: deal with a reward that is paid"),
+        ({"collect": {"board": "x.npz", "episode": "game", "reward": "win"}}, "collect.board is for collect.episode"),
+        ({"collect": {"positions": "played"}}, "collect.positions: played is for collect.episode: deal"),
+        ({"network": {"scores": True}}, "network.scores needs collect.episode: game or collect.positions: played"),
+        ({"collect": {"reward": "win"}, "network": {"scores": True}}, "network.scores needs "),
+        ({"collect": {"reduced": {"ranks": "4"}}}, "collect.reduced.ranks: at least two different ones of 23456789Q"),
+        ({"collect": {"reduced": {"ranks": "445"}}}, "are needed, got '445'"),
+        ({"collect": {"reduced": {"ranks": "4K"}}}, "are needed, got '4K'"),
+        ({"collect": {"reduced": {}, "reward": "win"}}, "collect.reduced needs collect.episode: deal and "),
+        (
+            {"opponents": {"agents": {"random": 0.6}, "pool": {"share": 0.6}}},
+            "opponents: the shares of agents and pool must be at most 1 together, got 1.2",
+        ),
+        ({"opponents": {"agents": {"random": -0.1}}}, "opponents.agents.random: must be greater than or equal to 0"),
+        ({"opponents": {"pool": {"shre": 1}}}, "unknown key 'opponents.pool.shre'; did you mean 'share'? "),
+        ({"evaluation": {"best": "expected"}}, "evaluation: best must be one of what is evaluated (random, greedy), "),
+        ({"evaluation": {"best": "exploitability"}}, "evaluation: best must be one of what is evaluated"),
+        ({"evaluation": {"exploitability": {"evry": 1}}}, "unknown key 'evaluation.exploitability.evry'; did you mean"),
+        ({"evaluation": {"exploitability": {"samples": 0}}}, "evaluation.exploitability.samples: must be greater"),
+        ({"budget": {}}, "budget: set decisions or minutes"),
+    ],
+)
+def test_training_configs_that_make_no_sense(sections: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError) as caught:
+        train_config(**sections)
+    message = str(caught.value)
+    assert message.startswith("here.yaml: ")
+    assert says in message
+    assert "\n" not in message
