@@ -19,7 +19,9 @@ class ReducedConfig(Config):
     @field_validator("ranks")
     @classmethod
     def _known(cls, ranks: str) -> str:
-        free = [rank for rank in RANKS if rank not in "ATJK"]  # the others have been laid, see experiments.training.starts
+        free = [
+            rank for rank in RANKS if rank not in "ATJK"
+        ]  # the others have been laid, see experiments.training.starts
         if len(ranks) < 2 or len(set(ranks)) < len(ranks) or not set(ranks) <= set(free):
             raise ValueError(f"at least two different ones of {''.join(free)} are needed, got {ranks!r}")
         return ranks
@@ -30,10 +32,13 @@ class CollectConfig(Config):
 
     episode: Literal["deal", "game"] = Field(default="deal", description="single deals, or whole games")
     reward: Literal["points", "win", "game_points", "one_two"] = Field(
-        default="points", description="what is learned, see cribbage_env.options; deals are paid by the board they leave"
+        default="points",
+        description="what is learned, see cribbage_env.options; deals are paid by the board they leave",
     )
     board: str | None = Field(
-        default=None, min_length=1, description="the board table for deals with another reward than points; None: shipped"
+        default=None,
+        min_length=1,
+        description="the board table for deals with another reward than points; None: shipped",
     )
     positions: Literal["zero", "played"] = Field(
         default="zero", description="the scores at which deals begin: 0-0, or such as come up in games"
@@ -71,7 +76,10 @@ class LearnerConfig(Config):
     )
     max_grad_norm: Float = Field(default=10.0, gt=0, le=1e9, description="gradients longer than this are cut to it")
     average: Float = Field(
-        default=0.0, ge=0, lt=1, description="what plays is a moving average of the weights: this much of it stays a step"
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="what plays is a moving average of the weights: this much of it stays a step",
     )
 
     @model_validator(mode="after")
@@ -87,7 +95,7 @@ class DmcConfig(LearnerConfig):
     algorithm: Literal["dmc"] = "dmc"
     passes: int = Field(default=1, ge=1, le=100, description="how often each sample is learned from")
     subtract_luck: bool = Field(
-        default=False, description="take out of the returns what an action cannot change; for deals with reward points"
+        default=False, description="take out of the returns what an action cannot change; for single deals"
     )
     temperature: Float = Field(
         default=0.0, ge=0, le=100, description="of the play of what was learned, in the unit of the reward; 0: the best"
@@ -139,9 +147,15 @@ class NfspConfig(LearnerConfig):
     """Neural fictitious self-play (see experiments.training.nfsp)."""
 
     algorithm: Literal["nfsp"] = "nfsp"
-    anticipatory: Float = Field(default=0.1, gt=0, le=1, description="share of episodes that a seat plays its best response")
-    memory: int = Field(default=1_000_000, ge=1, le=10**8, description="decisions in the reservoir of the average policy")
-    policy_lr: Float = Field(default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy at first")
+    anticipatory: Float = Field(
+        default=0.1, gt=0, le=1, description="share of episodes that a seat plays its best response"
+    )
+    memory: int = Field(
+        default=1_000_000, ge=1, le=10**8, description="decisions in the reservoir of the average policy"
+    )
+    policy_lr: Float = Field(
+        default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy at first"
+    )
     policy_steps: int = Field(default=32, ge=1, le=10**6, description="batches for the average policy an iteration")
     subtract_luck: bool = Field(default=False, description="as of dmc")
 
@@ -177,7 +191,9 @@ class PoolConfig(Config):
         default="uniform",
         description="who is met: any; the later the likelier (half as likely with each step back); the harder to beat",
     )
-    folder: str | None = Field(default=None, min_length=1, description="a folder of checkpoints that are in it from the start")
+    folder: str | None = Field(
+        default=None, min_length=1, description="a folder of checkpoints that are in it from the start"
+    )
 
 
 class OpponentsConfig(Config):
@@ -293,11 +309,12 @@ class TrainConfig(Config):
             raise ValueError(
                 "network.scores needs collect.episode: game or collect.positions: played (else all deals begin at 0:0)"
             )
-        if isinstance(learner, DmcConfig | PpoConfig | NfspConfig) and learner.subtract_luck and not of_points:
-            raise ValueError(
-                "learner.subtract_luck needs collect.episode: deal and collect.reward: points, "
-                f"got {collect.episode} and {collect.reward}"
-            )
+        if (
+            isinstance(learner, DmcConfig | PpoConfig | NfspConfig)
+            and learner.subtract_luck
+            and collect.episode == "game"
+        ):
+            raise ValueError(f"learner.subtract_luck needs collect.episode: deal, got {collect.episode}")
         if isinstance(learner, EspgConfig) and collect.episode != "deal":
             raise ValueError(f"learner.algorithm: espg needs collect.episode: deal, got {collect.episode}")
         if collect.reduced is not None and not of_points:

@@ -13,9 +13,7 @@ MIN_TEMPERATURE = 1e-6
 
 
 @jit(_nrt=False)
-def softmax_segments(
-    scores: NDArray[np.float64], first: NDArray[np.int64], temperature: float, least: float
-) -> None:
+def softmax_segments(scores: NDArray[np.float64], first: NDArray[np.int64], temperature: float, least: float) -> None:
     """Turn the scores (R,) of each segment ``first[s]`` up to ``first[s + 1]`` into probabilities, in place.
 
     Args:
@@ -64,7 +62,9 @@ class Choice:
         for name in ("discard", "play"):
             temperature = getattr(self, name)
             if not (temperature == 0.0 or MIN_TEMPERATURE <= temperature < np.inf):
-                raise ValueError(f"the temperature of {name} must be 0 or at least {MIN_TEMPERATURE}, got {temperature}")
+                raise ValueError(
+                    f"the temperature of {name} must be 0 or at least {MIN_TEMPERATURE}, got {temperature}"
+                )
         if not 0.0 <= self.least < 0.5:
             raise ValueError(f"least must be from 0 to below 0.5, got {self.least}")
 

@@ -177,7 +177,9 @@ class ExactNetwork:
     def _evaluate(self, features: NDArray[np.int32], known: NDArray[np.float32]) -> NDArray[np.float64]:
         active = torch.from_numpy(features).to(self._device)
         points = _on_grid(torch.from_numpy(known).to(self._device), 12, 255.0)
-        first = embedding_bag(active[:, :-1].contiguous(), self._embeddings, mode="sum").add_(self._embedding_bias).relu_()
+        first = (
+            embedding_bag(active[:, :-1].contiguous(), self._embeddings, mode="sum").add_(self._embedding_bias).relu_()
+        )
         second = (first.double() @ self._hidden_weight).add_(self._hidden_bias).relu_()
         # a power of two scales without rounding
         second.clamp_(max=4095.0).mul_(2.0**12).round_().mul_(2.0**-12)

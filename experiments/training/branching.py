@@ -61,7 +61,7 @@ class Traversed:
     known: NDArray[np.float32]
     """(R, k)"""
     values: NDArray[np.float32]
-    """(R,): what the deal was worth to the traversing seat after the candidate."""
+    """(R,): what the deal was worth to the traversing seat after the candidate, in points (:mod:`.objective`)."""
     first: NDArray[np.int64]
     """(S + 1,): decision s has the candidates ``first[s]`` up to ``first[s + 1]``."""
     weights: NDArray[np.float32]
@@ -352,14 +352,23 @@ def traverse(
         now, after = after, now
         n = m
     if not kept:  # nobody had a choice
-        nothing = play_candidates(np.zeros((0, OBSERVATION_SIZE), np.uint8), np.zeros((0, NUM_ACTIONS), np.int8), sampling.scores)
-        kept, edges, weights, sizes = [(nothing.features, nothing.known, np.zeros(0))], [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0, np.int64)]
+        nothing = play_candidates(
+            np.zeros((0, OBSERVATION_SIZE), np.uint8), np.zeros((0, NUM_ACTIONS), np.int8), sampling.scores
+        )
+        kept, edges, weights, sizes = (
+            [(nothing.features, nothing.known, np.zeros(0))],
+            [np.zeros(0, np.int64)],
+            [np.zeros(0)],
+            [np.zeros(0, np.int64)],
+        )
     features, known, policy = (np.concatenate(part) for part in zip(*kept, strict=True))
     bounds = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     edge = np.concatenate(edges)
     valid = np.zeros(len(edge), np.bool_)
     _back_up(bounds, edge, policy, count, values, voided, valid)
     every = np.repeat(valid, np.diff(bounds))
+    measure = objective.measure(starts)
+    values = (values[:next_edge] - measure.before[root, np.asarray(seats)[root]]) / measure.unit[root]
     return Traversed(
         features[every],
         known[every],

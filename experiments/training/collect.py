@@ -1,9 +1,9 @@
 """Episodes played to their end: every decision of the learner, with all its candidates and the return that followed.
 
 A return is what the acting seat was rewarded from its action to the end of the episode, undiscounted. In single deals
-with another reward than points that is the value of the board that the deal leaves (:mod:`.objective`).
+with another reward than points that is what the deal changed of the value of the board, in points (:mod:`.objective`).
 
-With ``subtract_luck`` (single deals, reward in points) returns lose what the action could not change, so that their
+With ``subtract_luck`` (single deals) returns lose what the action could not change, so that their
 spread is that of what is to be learned: from plays the points of the show, from discards heels and the opponent's hand;
 and of the own hand the average over all starters counts, not the one that was cut. In expectation that shifts all
 actions of a decision alike (and not at all by the starter), so the best stays the best. It is a control variate.
@@ -154,6 +154,7 @@ def collect(
     observations, _ = env.reset(options={"game_seeds": decks})
     if of_deals:
         observations, _ = env.set_rows(deal_starts(config, numbers))
+    measure = objective.measure(env.rows)
     opponents, own_seats = league.draw(numbers)
     seated = np.zeros((games, 2), np.int64) if seated is None else seated
 
@@ -188,7 +189,7 @@ def collect(
     payoff = np.array(rewards)
     if of_deals and config.collect.reward != "points":
         payoff[:] = 0.0
-        payoff[-1] = end_values(ends, np.zeros(games, np.int64), objective)
+        payoff[-1] = end_values(ends, np.zeros(games, np.int64), objective, measure)
     to_go = np.cumsum(payoff[::-1], axis=0)[::-1]  # (steps, games), to seat 0
     samples = {}
     for kind in KINDS:
@@ -197,7 +198,8 @@ def collect(
         if getattr(config.learner, "subtract_luck", False):
             parts = ends[:, PART_POINTS : PART_POINTS + 12].reshape(-1, 2, 6).astype(np.float64)
             luck = _luck(kind, parts[slots, one.seats], parts[slots, 1 - one.seats], one.known[one.taken, 0])
-            returns -= np.where(ends[slots, WINNER] >= 0, 0.0, luck)  # a deal that the target cut off keeps its return
+            # a deal that the target cut off keeps its return
+            returns -= np.where(ends[slots, WINNER] >= 0, 0.0, measure.point[slots] * luck)
         one.returns[:] = returns
         samples[kind] = one
     total = to_go[0] if len(to_go) else np.zeros(games)

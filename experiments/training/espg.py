@@ -38,6 +38,7 @@ from cribbage_env.engine import (
     DECISIONS,
     DISCARD,
     EVENT_SIZE,
+    KEPT,
     NUM_ACTIONS,
     PHASE,
     PLAYER,
@@ -88,10 +89,13 @@ def _throw(table: NDArray[np.int8], rows: State, actions: NDArray[np.int64], log
 
 
 @jit(_nrt=False)
-def _crib_points(table: NDArray[np.int8], rows: State, points: NDArray[np.float64]) -> None:
+def _show_points(table: NDArray[np.int8], rows: State, points: NDArray[np.float64]) -> None:
+    """Write what the hands of seats 0 and 1 and the crib are worth, (N, 3)."""
     for i in range(len(rows)):
-        crib = rows[i, THROWN : THROWN + 4]
-        points[i] = show_points(table, crib[0], crib[1], crib[2], crib[3], rows[i, STARTER], True)
+        for which in range(3):
+            at = THROWN if which == 2 else KEPT + 4 * which
+            four = rows[i, at : at + 4]
+            points[i, which] = show_points(table, four[0], four[1], four[2], four[3], rows[i, STARTER], which == 2)
 
 
 @jit(_nrt=False)
@@ -149,6 +153,7 @@ class EspgLearner(Learner):
 
     settings: EspgConfig
     columns = ("entropy", "regret", "entropy_weight", "loss_discard", "explained_discard", "visited")
+    counts = ("visited",)
     choice = Choice(discard=0.0, play=1.0, least=0.01)
 
     def __init__(self, setup: Setup) -> None:
@@ -159,8 +164,7 @@ class EspgLearner(Learner):
         self._overlaps = self.config.opponents.pool.share == 0
         self._ahead: list[_Part] | None = None  # what was collected for the next iteration
         self._behind: dict[str, CandidateNetwork] | None = None  # and the networks that did it
-        self._of_points = self._objective.kind == POINTS_REWARD
-        self.add("discard", "discard", 1.0 if self._of_points else 0.0)
+        self.add("discard", "discard", 1.0)
         self.add("play", "play", 0.0)
 
     def iterate(self, iteration: int, progress: float, pool: ThreadPoolExecutor) -> Figures:
@@ -304,10 +308,16 @@ class EspgLearner(Learner):
         features = np.concatenate([one[2] for one in discards])
         known = np.concatenate([one[3] for one in discards])
         returns = value[deals, seats]
-        if self._of_points and len(deals):
-            crib = np.zeros(len(rows))
-            _crib_points(show_table(), rows, crib)
-            returns = returns + known[:, 0] + np.where(rows[deals, DEALER] == seats, crib[deals], -crib[deals])
+        if len(deals):
+            show = np.zeros((len(rows), 3))
+            _show_points(show_table(), rows, show)
+            point = self._objective.measure(rows).point[deals]
+            if self._objective.kind == POINTS_REWARD:  # the play alone is in the values
+                own_crib = np.where(rows[deals, DEALER] == seats, 1.0, -1.0)
+                returns = returns + known[:, 0] + own_crib * show[deals, 2]
+            else:  # everything is, and what the discard could not change is taken out: a control variate
+                luck = show[deals, seats] - known[:, 0] - show[deals, 1 - seats]
+                returns = returns - point * luck
         return _Thrown(features, known, returns.astype(np.float32))
 
     def _learn_discards(self, thrown: _Thrown, lr: float, iteration: int) -> Figures:
@@ -335,7 +345,7 @@ class EspgLearner(Learner):
                     self.settings.rule == "neurd", gradient, totals,
                 )  # fmt: skip
                 gradient /= max(1, len(batch))
-                play.step(logits, torch.from_numpy(gradient).to(self.device), lr)
+                play.step(logits, torch.from_numpy(gradient).to(self.device), lr, len(batch))
         count = max(totals[2], 1e-9)
         return {"entropy": totals[0] / count, "regret": totals[1] / count}
 

@@ -57,15 +57,17 @@ class Evaluator:
         games = self._config.evaluation.final_games if final else self._config.evaluation.games
         seed = stream(self._config.seed, EVALUATION)
         rates = list(pool.map(lambda one: self._match(agent, one, games, seed, stop), self._opponents))
-        return [
-            Evaluation(opponent.name, games, rate) for opponent, rate in zip(self._opponents, rates, strict=True)
-        ]
+        return [Evaluation(opponent.name, games, rate) for opponent, rate in zip(self._opponents, rates, strict=True)]
 
     def confirm(self, agent: Agent, opponent: str, stop: Callable[[], bool]) -> Estimate:
         """A match with deals that no evaluation has used."""
         number = self._config.evaluation.opponents.index(opponent)
         return self._match(
-            agent, self._opponents[number], self._config.evaluation.final_games, stream(self._config.seed, CONFIRMATION), stop
+            agent,
+            self._opponents[number],
+            self._config.evaluation.final_games,
+            stream(self._config.seed, CONFIRMATION),
+            stop,
         )
 
     def _match(self, agent: Agent, opponent: Agent, games: int, seed: int, stop: Callable[[], bool]) -> Estimate:

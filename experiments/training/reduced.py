@@ -81,9 +81,7 @@ class ReducedGame:
                     at += 1
         return policy, ends
 
-    def _position(
-        self, own: list[int], lead: int | None
-    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    def _position(self, own: list[int], lead: int | None) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """What pone sees who holds ``own`` before its lead, or the dealer after one; with the ranks of the slots."""
         others = [lead, *self._ranks] if lead is not None else [*self._ranks, *self._ranks]
         fits = [one for one in others[1:] if [*own, others[0], one].count(one) <= 4]

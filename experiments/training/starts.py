@@ -55,7 +55,9 @@ def _reduced_pairs(ranks: str) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
 
 
 @jit
-def write_reduced(table: NDArray[np.int8], log: State, ranks: NDArray[np.int8], laid: NDArray[np.int64], row: State) -> None:
+def write_reduced(
+    table: NDArray[np.int8], log: State, ranks: NDArray[np.int8], laid: NDArray[np.int64], row: State
+) -> None:
     """Begin a reduced game in which pone holds ``ranks[:2]`` and the dealer ``ranks[2:4]``, by the engine's own moves."""
     deck = np.zeros(13, np.int16)
     used = np.uint64(0)
@@ -162,9 +164,7 @@ def deal_starts(config: TrainConfig, numbers: NDArray[np.int64]) -> State:
     key = stream(config.seed, DECKS)
     if config.collect.reduced is not None:
         hands, cumulated = _reduced_pairs(config.collect.reduced.ranks)
-        _reduced_starts(
-            show_table(), numbers, np.uint64(key), rules.target, hands, cumulated, LAID, rows
-        )
+        _reduced_starts(show_table(), numbers, np.uint64(key), rules.target, hands, cumulated, LAID, rows)
         return rows
     positions = np.zeros((1, 2), np.int16)
     if config.collect.positions == "played":
