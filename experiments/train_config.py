@@ -1,4 +1,4 @@
-"""The schema of training configs (``configs/train``); the other schemas and how files are read: ``experiments.config``."""
+"""The schema of training configs (``configs/train``); other schemas, and how files are read: ``experiments.config``."""
 
 from __future__ import annotations
 

@@ -365,7 +365,9 @@ def discard_candidates(observations: Observations, scores: bool) -> Candidates:
 
 
 def play_candidates(observations: Observations, masks: Masks, scores: bool) -> Candidates:
-    """All legal plays, by rank, of the observations (B, D), masks (B, 19), in the play; ``scores`` as in :func:`play_features`.
+    """All legal plays, by rank, of the observations (B, D), masks (B, 19), in the play.
+
+    ``scores`` is as in :func:`play_features`.
 
     The features of a play tell of the situation after it; the scores are those before its points, which ``known`` has.
     """

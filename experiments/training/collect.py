@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,7 +211,7 @@ def collect(
 def _decide(
     policy: NeuralAgent,
     number: int,
-    observations: dict[str, NDArray[np.generic]],
+    observations: dict[str, NDArray[Any]],
     slots: NDArray[np.int64],
     keys: NDArray[np.uint64],
     epsilon: float,
@@ -273,7 +274,7 @@ def _ordered(
 
 
 def entries_of(first: NDArray[np.int64], which: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The entries of some decisions, one after another: ``first[s]`` up to ``first[s + 1]`` for every s of ``which``."""
+    """The entries of some decisions in a row: from ``first[s]`` to ``first[s + 1]`` for every s of ``which``."""
     sizes = np.diff(first)[which]
     ends = np.cumsum(sizes)
     return np.repeat(first[which] - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)

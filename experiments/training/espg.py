@@ -259,9 +259,8 @@ class EspgLearner(Learner):
         )
         value = np.zeros((len(numbers), 2))  # of the play to each seat
         value[every, seats] = plays.beginnings
-        own_value = np.zeros((len(numbers), 2), np.bool_)
-        own_value[every, seats] = True
-        value = np.where(own_value.all(axis=1)[:, None], (value - value[:, ::-1]) / 2, value - value[:, ::-1])
+        traversals = np.bincount(every, minlength=len(numbers))
+        value = (value - value[:, ::-1]) / np.maximum(traversals, 1)[:, None]  # zero-sum: the mean of what is known
         self.league.record(opponents, value[np.arange(len(numbers)), own_seats])
         return _Part(plays, self._thrown(discards, rows, value))
 

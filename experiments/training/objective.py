@@ -23,7 +23,6 @@ from cribbage_env.options import POINTS_REWARD, REWARDS
 from cribbage_env.rules import Rules
 from cribbage_env.vector_env import game_value
 
-
 _SPAN = 3  # points to both sides over which the worth of a point is taken
 
 

@@ -58,7 +58,7 @@ def _reduced_pairs(ranks: str) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
 def write_reduced(
     table: NDArray[np.int8], log: State, ranks: NDArray[np.int8], laid: NDArray[np.int64], row: State
 ) -> None:
-    """Begin a reduced game in which pone holds ``ranks[:2]`` and the dealer ``ranks[2:4]``, by the engine's own moves."""
+    """Begin a reduced game, by the engine's own moves: pone holds ``ranks[:2]``, the dealer ``ranks[2:4]``."""
     deck = np.zeros(13, np.int16)
     used = np.uint64(0)
     one = np.uint64(1)
