@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from typing import TYPE_CHECKING
 
-from experiments.config import load_config
+from experiments.config import UserError, load_config
+from experiments.run_folder import add_output_arguments, differences
 from experiments.train_config import TrainConfig
-from experiments.run_folder import add_output_arguments
+
+if TYPE_CHECKING:
+    from experiments.training.ranks import Ranks
+
+BAD_INPUT = 2  # as in experiments.cli
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,19 +35,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train by a config."""
+    """Train by a config, also as one of the ranks that ``torchrun`` has started."""
     overrides = list(args.overrides)
     for key in ("seed", "output"):
         if getattr(args, key) is not None:
             overrides.append(f"{key}={json.dumps(getattr(args, key))}")
+    if started_by_torchrun():
+        return _run_rank(args, overrides)
     config = load_config(args.config, TrainConfig, overrides)
-    from experiments.training.run import Run  # PyTorch: seconds that a config with a mistake need not wait for
+    from experiments.training.ranks import Ranks  # PyTorch: seconds that a config with a mistake need not wait for
 
-    training = Run(config, args.resume, args.overwrite)
-    if not training.train(sys.argv):
+    _train(config, args, Ranks())
+    return 0
+
+
+def started_by_torchrun() -> bool:
+    """Whether this process is one of ``torchrun``'s."""
+    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+def _train(config: TrainConfig, args: argparse.Namespace, ranks: Ranks) -> None:
+    from experiments.training.run import Run
+
+    training = Run(config, args.resume, args.overwrite, ranks)
+    whole = training.train(sys.argv)
+    if ranks.first and whole:
+        print(training.report(), flush=True)
+    elif ranks.first:
         print(
             f"\na checkpoint is in {training.folder}; the same command with --resume goes on", file=sys.stderr, end=""
         )
+    ranks.close()
+    if not whole:
         raise KeyboardInterrupt
-    print(training.report())
+
+
+def _run_rank(args: argparse.Namespace, overrides: list[str]) -> int:
+    """The same as one of several; what went wrong is said by one of them."""
+    from agents.base import AgentError
+    from experiments.training.ranks import TorchRanks
+
+    try:
+        ranks = TorchRanks()
+    except UserError as error:
+        print(f"error: {error}", file=sys.__stderr__)
+        return BAD_INPUT
+    try:
+        with ranks.together():
+            config = load_config(args.config, TrainConfig, overrides)
+        first = ranks.from_first(config.model_dump(mode="json"))
+        with ranks.together():
+            differing = differences(first, config.model_dump(mode="json"), ())
+            if differing:
+                raise UserError(f"its config is not that of rank 0: {differing[0]}")
+        _train(config, args, ranks)
+    except (UserError, AgentError) as error:
+        ranks.say_once(f"error: {error}")
+        return BAD_INPUT
     return 0

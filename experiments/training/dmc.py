@@ -97,7 +97,7 @@ def value_regression(
             rows = torch.from_numpy(batch).to(learner.device)
             error = one.network(inputs[0][rows], inputs[1][rows]) - inputs[2][rows]
             loss = error.square().sum() / max(1, len(batch))
-            one.step(loss, None, lr)
+            one.step(loss, None, lr, len(batch))
             total += loss.detach() * len(batch)
             count += len(batch)
     return float(total) / count if count else 0.0

@@ -58,13 +58,15 @@ class Trained:
         self._max_norm = max_norm
         self._ranks = ranks
 
-    def step(self, scores: torch.Tensor, gradient: torch.Tensor | None, lr: float) -> None:
+    def step(self, scores: torch.Tensor, gradient: torch.Tensor | None, lr: float, weight: float = 1.0) -> None:
         """One step of the optimiser.
 
         Args:
             scores: a loss (); or outputs (R,) of the network, with
             gradient: (R,) that of the loss by them.
             lr: the learning rate.
+            weight: the number of samples that the gradient is the mean of; with several ranks the mean over all of
+                their samples is taken.
 
         Raises:
             NotFinite: the gradient is not finite; the weights are as they were.
@@ -75,7 +77,7 @@ class Trained:
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        self._ranks.average_gradients(parameters)
+        self._ranks.average_gradients(parameters, weight)
         norm = torch.nn.utils.clip_grad_norm_(parameters, self._max_norm)
         if not bool(torch.isfinite(norm)):
             raise NotFinite(f"the gradient of the {self.name} network became {float(norm)}")
@@ -84,7 +86,7 @@ class Trained:
         self._optimiser.step()
         if self._decay:
             with torch.no_grad():
-                torch._foreach_lerp_(list(self._average.parameters()), parameters, 1.0 - self._decay)
+                torch._foreach_lerp_(tuple(self._average.parameters()), tuple(parameters), 1.0 - self._decay)
 
     def fast(self) -> FastNetwork:
         """A copy of the network as it is now, for collecting."""
@@ -164,6 +166,8 @@ class Learner(ABC):
     """How what was learned chooses."""
     columns: tuple[str, ...] = ()
     """The figures of its own that :meth:`iterate` returns; the first two are shown beside the progress bar."""
+    counts: tuple[str, ...] = ()
+    """Those of them that add up over ranks; of the others the mean is taken."""
 
     def __init__(self, setup: Setup) -> None:
         self.config = setup.config
@@ -268,7 +272,8 @@ class Learner(ABC):
         """
         shuffle = np.random.default_rng([stream(self.config.seed, BATCHES, iteration), *stream_of, self.ranks.rank])
         steps = self.ranks.steps(samples, self.config.learner.batch_size)
-        yield from np.array_split(shuffle.permutation(samples), steps)
+        if steps:
+            yield from np.array_split(shuffle.permutation(samples), steps)
 
 
 def done(result: T) -> Future[T]:

@@ -235,9 +235,7 @@ class Run:
                 last = progress >= 1.0
                 due = last or _passes(self.config.evaluation.every, before, self._counters.decisions)
                 exploit = self.config.evaluation.exploitability
-                exploit_due = exploit is not None and (
-                    last or _passes(exploit.every, before, self._counters.decisions)
-                )
+                exploit_due = exploit is not None and (last or _passes(exploit.every, before, self._counters.decisions))
                 if first and (due or exploit_due):
                     row |= self._evaluate(last, stop, pool, due, exploit_due)
                     tqdm.write(self._line())
@@ -295,7 +293,9 @@ class Run:
         counts = ("games", "decisions", *self._learner.counts)
         weight = figures["decisions"]
         names = sorted(figures)
-        *sums, decisions = self._ranks.total([figures[one] * (1 if one in counts else weight) for one in names] + [weight])
+        *sums, decisions = self._ranks.total(
+            [figures[one] * (1 if one in counts else weight) for one in names] + [weight]
+        )
         return {
             name: value if name in counts else value / decisions if decisions else 0.0
             for name, value in zip(names, sums, strict=True)
