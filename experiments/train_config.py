@@ -167,6 +167,10 @@ class DistillConfig(LearnerConfig):
     teacher: str = Field(default="equilibrium", min_length=1, description="the spec of the agent that is imitated")
     mix: Float = Field(default=0.0, ge=0, le=1, description="share of the teacher in what is played, at first")
     mix_end: Float = Field(default=0.0, ge=0, le=1, description="at the end; in between it falls linearly")
+    tremble: Float = Field(default=0.3, ge=0, le=1, description="how often the seat not learned from plays at random")
+    discards: Float = Field(
+        default=0.25, ge=0, le=1, description="share of the discards that are learned from; they need fewer than plays"
+    )
     passes: int = Field(default=1, ge=1, le=100, description="how often each sample is learned from")
 
 

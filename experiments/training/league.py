@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from agents.base import AgentError, Keys, Masks, Observations
@@ -78,6 +79,7 @@ class League:
         ranks: the processes of the run.
         folder: for the members of the pool; None: they are not written.
         resume: the run goes on: the pool is that of :meth:`restore`, whatever the config's folder has by now.
+        device: where the pool's networks are evaluated; None: as the config says.
 
     Raises:
         AgentError: a spec of the config's that names no agent.
@@ -85,7 +87,12 @@ class League:
     """
 
     def __init__(
-        self, config: TrainConfig, ranks: Ranks | None = None, folder: Path | None = None, resume: bool = False
+        self,
+        config: TrainConfig,
+        ranks: Ranks | None = None,
+        folder: Path | None = None,
+        resume: bool = False,
+        device: torch.device | None = None,
     ) -> None:
         self._config = config
         self._ranks = Ranks() if ranks is None else ranks
@@ -94,7 +101,7 @@ class League:
         self._fixed = Opponents(fixed) if fixed else None
         self._shares = list(fixed.values())
         self._pool = config.opponents.pool
-        self._device = choose_device(config.device)
+        self._device = choose_device(config.device) if device is None else device
         self._entered = 0  # the decisions after which a copy was taken last
         self._written = 0  # the same, of those in files
         self._members: list[_Member] = []  # the oldest first

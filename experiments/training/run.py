@@ -132,7 +132,7 @@ class Run:
         with self._ranks.together():
             load_modules(config.modules)
             self._evaluator = Evaluator(config, self._threads)
-            self._league = League(config, self._ranks, self.folder / POOL, resume)
+            self._league = League(config, self._ranks, self.folder / POOL, resume, device)
             self._learner = make_learner(Setup(config, device, self._threads, self._ranks, self._league))
         self._counters = _Counters()
         self._best: _Best | None = None
