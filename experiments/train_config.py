@@ -148,15 +148,23 @@ class NfspConfig(LearnerConfig):
 
     algorithm: Literal["nfsp"] = "nfsp"
     anticipatory: Float = Field(
-        default=0.1, gt=0, le=1, description="share of episodes that a seat plays its best response"
+        default=0.1, gt=0, le=1, description="share of episodes in which a seat plays its best response"
     )
+    values: Literal["best", "all"] = Field(
+        default="all", description="best responses learn from the decisions of seats that play them, or of all"
+    )
+    passes: int = Field(default=1, ge=1, le=100, description="how often they learn from each of these")
     memory: int = Field(
-        default=1_000_000, ge=1, le=10**8, description="decisions in the reservoir of the average policy"
+        default=400_000,
+        ge=4,
+        le=10**8,
+        description="decisions that the average policy is learned from, a quarter of them discards; about 125 bytes each "
+        "in a checkpoint",
     )
     policy_lr: Float = Field(
-        default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy at first"
+        default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy at first; falls like the other"
     )
-    policy_steps: int = Field(default=32, ge=1, le=10**6, description="batches for the average policy an iteration")
+    policy_steps: int = Field(default=16, ge=1, le=10**6, description="batches for the average policy an iteration")
     subtract_luck: bool = Field(default=False, description="as of dmc")
 
 
