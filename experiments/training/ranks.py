@@ -79,6 +79,10 @@ class Ranks:
         """What rank 0 has, on all ranks; a number, text, tensor or a container of them."""
         return what
 
+    def gathered(self, what: T) -> list[T]:
+        """What every rank has, in their order, on all ranks."""
+        return [what]
+
     @contextmanager
     def together(self) -> Iterator[None]:
         """A block that every rank enters; what is wrong on one of them is raised on all.
@@ -168,6 +172,12 @@ class TorchRanks(Ranks):
         self._send(lambda: dist.broadcast_object_list(box, src=0))
         return box[0]  # type: ignore[return-value]
 
+    def gathered(self, what: T) -> list[T]:
+        """See :meth:`Ranks.gathered`."""
+        everywhere: list[Any] = [None] * self.size
+        self._send(lambda: dist.all_gather_object(everywhere, what))
+        return everywhere
+
     @contextmanager
     def together(self) -> Iterator[None]:
         """See :meth:`Ranks.together`."""
@@ -224,8 +234,8 @@ class TorchRanks(Ranks):
     def _on_termination(self, number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         raise LostRank(
-            f"rank {self.rank} was told to end, as torchrun does when another rank has died or when it is ended itself; "
-            "the last checkpoint is whole, go on with --resume"
+            f"rank {self.rank} was told to end, as torchrun does when another rank has died or when it is ended "
+            "itself; the last checkpoint is whole, go on with --resume"
         )
 
 
