@@ -36,7 +36,7 @@ ESPG: dict[str, Any] = {"algorithm": "espg", "batch_size": 128}
 
 
 def small_data(**changes: Any) -> dict[str, Any]:
-    """:data:`SMALL` with changes: a section is merged into it, but for a learner with an algorithm, which replaces it."""
+    """:data:`SMALL` with changes: sections are merged, but for a learner with an algorithm, which replaces it."""
     data = copy.deepcopy(SMALL)
     for key, value in changes.items():
         whole = key == "learner" and "algorithm" in value
