@@ -6,9 +6,10 @@ one active feature in each of them, given as an index; the network sums the embe
 nearly everything in cribbage; suits enter through the pair thrown and the exact average of the hand. Tried, and without
 effect on strength: how many cards of each rank are unseen, the mean points of the opponent's replies.
 
-The first three cards of the play are met so often that each such situation, with the whole hand, has a weight of its
-own in the network's output: a ``wide`` feature (H.-T. Cheng et al., "Wide & deep learning for recommender systems",
-2016). Later plays, and discards, have none.
+The first cards of the play are met so often that each such situation, with the hand left, has a weight of its own in
+the network's output: a ``wide`` feature (H.-T. Cheng et al., "Wide & deep learning for recommender systems", 2016). For
+both players' first cards and pone's second that is the whole situation, for the dealer's second all but the own first
+card and the order of pone's two. Later plays, and discards, have none.
 
 Beside the features stand numbers that are ``known``: points that can be counted without a network. Of a discard they
 are the kept hand's mean over all starters and the crib's published average by the ranks thrown (negative if it is the
@@ -51,9 +52,10 @@ from cribbage_env.observation import (
 )
 from cribbage_env.scoring import MAX_COUNT, card_value, show_table
 
-FEATURES_VERSION = 2
+FEATURES_VERSION = 3
 """Goes up with every change of what an index means; stored in checkpoints."""
 
+_SITUATION = 9  # slots that are the same for all plays of an observation
 _NO_RANK = 13  # in slots for a rank: no card there
 _HANDS_OF_4 = 1820  # multisets of four ranks: C(16, 4)
 _HANDS_OF_2, _HANDS_OF_3 = 91, 455
@@ -109,6 +111,7 @@ _DISCARD_SLOTS = {
 }
 _PLAY_SLOTS = {
     "opponent_laid": (4, 14),  # ranks that the opponent laid in this deal, in order
+    "own_laid": (3, 14),  # ranks that the player itself laid before: what the opponent knows of its hand
     "opponent_lacks": (1, 11),  # a go tells that the opponent holds no card of this value or less
     "seats": (1, 5 * 2),  # cards that the opponent holds x who deals
     "hand": (1, _HANDS_TO_3),  # ranks of the cards left in hand, together
@@ -123,7 +126,8 @@ _PLAY_SLOTS = {
 _WIDE_LEAD = 1  # the card led x the three left
 _WIDE_REPLY = _WIDE_LEAD + 13 * _HANDS_OF_3  # the lead x the card x the three left
 _WIDE_THIRD = _WIDE_REPLY + 13 * 13 * _HANDS_OF_3  # the lead x the reply x the card x the two left
-_WIDE = _WIDE_THIRD + 13 * 13 * 13 * _HANDS_OF_2
+_WIDE_FOURTH = _WIDE_THIRD + 13 * 13 * 13 * _HANDS_OF_2  # the opponent's two cards x the card x the two left
+_WIDE = _WIDE_FOURTH + _HANDS_OF_2 * 13 * _HANDS_OF_2
 
 
 def discard_features(scores: bool) -> FeatureSet:
@@ -139,7 +143,7 @@ def play_features(scores: bool) -> FeatureSet:
 # First indices as constants, for kernels
 _DISCARD, _PLAY = discard_features(scores=True), play_features(scores=True)
 _THROWN, _KEPT, _KEPT_RANK = (_DISCARD.first(name) for name in ("thrown", "kept", "kept_rank"))
-_OPPONENT_LAID, _OPPONENT_LACKS, _SEATS, _HAND, _HAND_RANK, _COUNT, _TOP, _BELOW = (
+_OPPONENT_LAID, _OWN_LAID, _OPPONENT_LACKS, _SEATS, _HAND, _HAND_RANK, _COUNT, _TOP, _BELOW = (
     _PLAY.first(name) for name in _PLAY_SLOTS
 )
 _DISCARD_SCORES, _PLAY_SCORES = _DISCARD.first("own_needs"), _PLAY.first("own_needs")
@@ -232,8 +236,9 @@ def _write_discards(
 
 @inline_jit
 def _write_situation(observation: NDArray[np.uint8], out: NDArray[np.int32]) -> int:
-    """Write what is the same for all plays of an observation, slots 0 to 5; whether the opponent said go: 0 or 1."""
+    """Write what is the same for all plays of an observation, slots 0 to 8; whether the opponent said go: 0 or 1."""
     opponent_laid = 0
+    own_laid = 0
     lacks = 0
     said_go = 0
     for i in range(int(observation[AT_NUM_LAID])):
@@ -241,26 +246,31 @@ def _write_situation(observation: NDArray[np.uint8], out: NDArray[np.int32]) -> 
             rank = int(observation[AT_LAID + i]) >> 2
             out[opponent_laid] = _OPPONENT_LAID + 14 * opponent_laid + rank
             opponent_laid += 1
-        elif observation[AT_LAID_GO + i]:  # said by the player who had not laid the card: the opponent
+            continue
+        out[4 + own_laid] = _OWN_LAID + 14 * own_laid + (int(observation[AT_LAID + i]) >> 2)
+        own_laid += 1
+        if observation[AT_LAID_GO + i]:  # said by the player who had not laid the card: the opponent
             lacks = max(lacks, min(MAX_COUNT - int(observation[AT_LAID_COUNT + i]), 10))
             if i >= observation[AT_COUNT_BEGIN]:
                 said_go = 1
     for i in range(opponent_laid, 4):
         out[i] = _OPPONENT_LAID + 14 * i + _NO_RANK
-    out[4] = _OPPONENT_LACKS + lacks
-    out[5] = _SEATS + 2 * int(observation[AT_OPPONENT_LEFT]) + int(observation[AT_IS_DEALER])
+    for i in range(own_laid, 3):
+        out[4 + i] = _OWN_LAID + 14 * i + _NO_RANK
+    out[7] = _OPPONENT_LACKS + lacks
+    out[8] = _SEATS + 2 * int(observation[AT_OPPONENT_LEFT]) + int(observation[AT_IS_DEALER])
     return said_go
 
 
 @inline_jit
 def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: NDArray[np.int32]) -> None:
-    """Write what laying the card in a slot makes of the hand, the count and its cards: slots 6 to 15, and the wide."""
+    """Write what laying the card in a slot makes of the hand, the count and its cards: slots 9 to 18, and the wide."""
     held = 0
     number = 0  # of the multiset: that of its size, as in hand_of_4, after all smaller ones
     for other in range(4):
         if other != slot and observation[AT_LEFT + other]:
             rank = int(observation[AT_KEPT + other]) >> 2
-            out[7 + held] = _HAND_RANK + 14 * held + rank
+            out[10 + held] = _HAND_RANK + 14 * held + rank
             if held == 0:
                 number = 1 + rank
             elif held == 1:
@@ -269,12 +279,12 @@ def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: ND
                 number += 91 + (rank + 2) * (rank + 1) * rank // 6
             held += 1
     for i in range(held, 3):
-        out[7 + i] = _HAND_RANK + 14 * i + _NO_RANK
-    out[6] = _HAND + number
+        out[10 + i] = _HAND_RANK + 14 * i + _NO_RANK
+    out[9] = _HAND + number
 
     card = int(observation[AT_KEPT + slot])
     count = int(observation[AT_COUNT]) + card_value(card)
-    out[10] = _COUNT + (5 * count + int(observation[AT_OPPONENT_LEFT])) * 2 + said_go
+    out[13] = _COUNT + (5 * count + int(observation[AT_OPPONENT_LEFT])) * 2 + said_go
     laid = int(observation[AT_NUM_LAID])
     begin = int(observation[AT_COUNT_BEGIN])
     top = card >> 2
@@ -286,8 +296,8 @@ def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: ND
         if depth <= 2:
             top = 14 * top + rank
         else:
-            out[9 + depth] = _BELOW + 14 * (depth - 3) + rank
-    out[11] = _TOP + top
+            out[12 + depth] = _BELOW + 14 * (depth - 3) + rank
+    out[14] = _TOP + top
 
     wide = 0
     rank = card >> 2
@@ -299,6 +309,11 @@ def _write_play(observation: NDArray[np.uint8], slot: int, said_go: int, out: ND
     elif laid == 2:
         lead, reply = int(observation[AT_LAID]) >> 2, int(observation[AT_LAID + 1]) >> 2
         wide = _WIDE_THIRD + ((lead * 13 + reply) * 13 + rank) * _HANDS_OF_2 + number - 14
+    elif laid == 3 and held == 2:
+        first, second = int(observation[AT_LAID]) >> 2, int(observation[AT_LAID + 2]) >> 2  # pone's: nobody said go yet
+        low, high = min(first, second), max(first, second)
+        pair = (high + 1) * high // 2 + low
+        wide = _WIDE_FOURTH + (pair * 13 + rank) * _HANDS_OF_2 + number - 14
     out[out.shape[0] - 1] = wide
 
 
@@ -342,7 +357,7 @@ def _write_plays(
         for place in range(4):
             if first_of_rank(observation, masks[which[i]], place):
                 out = features[at]
-                for slot in range(6):
+                for slot in range(_SITUATION):
                     out[slot] = situation[slot]
                 _write_play(observation, place, said_go, out)
                 if scores:
@@ -377,6 +392,6 @@ def play_candidates(observations: Observations, masks: Masks, scores: bool) -> C
     actions = np.empty(n, np.int64)
     features = np.empty((n, play_features(scores).active + 1), np.int32)
     known = np.empty((n, 1), np.float32)
-    scratch = np.empty(9, np.uint8), np.empty(6, np.int32)
+    scratch = np.empty(9, np.uint8), np.empty(_SITUATION, np.int32)
     _write_plays(observations, masks, which, scores, rows, actions, features, known, *scratch)
     return Candidates(rows, actions, features, known)

@@ -93,6 +93,7 @@ def plain_play(observation: NDArray[np.uint8], action: int) -> tuple[Named, int,
     )
     begin = whole(observation, "count_begin")[0]
     theirs = [card for card, by in zip(laid, laid_by, strict=True) if by == 2]
+    mine = [card // 4 for card, by in zip(laid, laid_by, strict=True) if by == 1]
     gos = [at for at in range(number) if laid_go[at] and laid_by[at] == 1]  # the opponent's
     card = kept[action - 15]
     hand = [one // 4 for slot, one in enumerate(kept) if left[slot] and slot != action - 15]
@@ -103,6 +104,7 @@ def plain_play(observation: NDArray[np.uint8], action: int) -> tuple[Named, int,
     held = whole(observation, "opponent_left")[0]
     named = [
         ("opponent_laid", [one // 4 for one in theirs] + [NONE] * (4 - len(theirs))),
+        ("own_laid", (mine + [NONE] * 3)[:3]),
         ("opponent_lacks", [max([0, *(min(10, 31 - laid_count[at]) for at in gos)])]),
         ("seats", [2 * held + whole(observation, "is_dealer")[0]]),
         ("hand", [HANDS_TO_3[tuple(hand)]]),
@@ -119,6 +121,9 @@ def plain_play(observation: NDArray[np.uint8], action: int) -> tuple[Named, int,
         rest = HANDS_OF_2 if number == 2 else HANDS_OF_3
         before = [1, 1 + 13 * 455, 1 + 13 * 455 + 169 * 455][number]
         wide = before + course * len(rest) + rest[tuple(hand)]
+    elif number == 3 and len(hand) == 2:  # the opponent's two in any order, the card, the two that are left
+        pair = HANDS_OF_2[tuple(sorted(one // 4 for one in theirs))]
+        wide = 1 + 13 * 455 + 169 * 455 + 13**3 * 91 + (pair * 13 + card // 4) * 91 + HANDS_OF_2[tuple(hand)]
     return named, wide, [score_play(stack).total]
 
 
