@@ -132,7 +132,10 @@ class PpoConfig(LearnerConfig):
     passes: int = Field(default=2, ge=1, le=100, description="how often each sample is learned from")
     entropy: Float = Field(default=0.3, ge=0, le=100, description="the weight of entropy at first, in units of reward")
     entropy_end: Float = Field(default=0.03, ge=0, le=100, description="at the end; in between it falls geometrically")
-    discard_entropy: Float = Field(default=1.0, ge=0, le=100, description="times these is the weight for discards")
+    discards: Literal["values", "policy"] = Field(
+        default="values", description="discards are drawn by their values, or have a policy of their own like plays"
+    )
+    discard_entropy: Float = Field(default=1.0, ge=0, le=100, description="times the others is the weight for discards")
     magnet: Float = Field(
         default=0.0, ge=0, le=100, description="the weight of the divergence from a slowly moving policy; 0: none"
     )
@@ -175,7 +178,7 @@ class DistillConfig(LearnerConfig):
     teacher: str = Field(default="equilibrium", min_length=1, description="the spec of the agent that is imitated")
     mix: Float = Field(default=0.0, ge=0, le=1, description="share of the teacher in what is played, at first")
     mix_end: Float = Field(default=0.0, ge=0, le=1, description="at the end; in between it falls linearly")
-    tremble: Float = Field(default=0.3, ge=0, le=1, description="how often the seat not learned from plays at random")
+    tremble: Float = Field(default=0.3, ge=0, le=1, description="how often one of the seats lays any card")
     discards: Float = Field(
         default=0.25, ge=0, le=1, description="share of the discards that are learned from; they need fewer than plays"
     )

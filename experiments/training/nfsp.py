@@ -122,7 +122,7 @@ class NfspLearner(Learner):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.settings = setup.config.learner  # type: ignore[assignment]
-        known_weight = 1.0 if self.config.collect.reward == "points" else 0.0
+        known_weight = 1.0 if self.config.collect.episode == "deal" else 0.0  # deals are worth points
         self._sampling = Choice(_DISCARD_TEMPERATURE, 1.0)
         self.add("discard", "discard", known_weight)
         self.add("play", "play", 0.0)

@@ -1,11 +1,11 @@
 """Proximal policy optimisation in self-play: regularised by entropy and, if wanted, by a magnet.
 
-After J. Schulman et al., "Proximal policy optimization algorithms" (2017). Discards and plays have a policy network
-each, whose scores are logits of a softmax over the legal actions, and a critic each. A critic has a value q for every
-action, as the networks of ``dmc`` do, and V(s) = sum pi q; it learns from the action that was taken. Advantages are
-estimated (GAE: J. Schulman et al., "High-dimensional continuous control using generalized advantage estimation", ICLR
-2016) along what one seat decided in an episode, its discards and plays in one sequence: what the other seat does is
-part of the environment. The reward between two decisions is what their returns differ by.
+After J. Schulman et al., "Proximal policy optimization algorithms" (2017). Plays have a policy network, whose scores
+are logits of a softmax over the legal actions, and a critic. A critic has a value q for every action, as the networks
+of ``dmc`` do, and V(s) = sum pi q; it learns from the action that was taken. Advantages are estimated (GAE: J. Schulman
+et al., "High-dimensional continuous control using generalized advantage estimation", ICLR 2016) along what one seat
+decided in an episode, its discards and plays in one sequence: what the other seat does is part of the environment. The
+reward between two decisions is what their returns differ by.
 
 With the ratio r = pi(a) / pi_old(a) of the action taken and its advantage A, the loss of a decision is
 
@@ -15,6 +15,10 @@ Advantages are not normalised, so the weight ``tau`` of the entropy H is in unit
 is in proportion to exp(q / tau). It falls geometrically, as in ``espg``. The magnet is a copy of the policies that is
 renewed every so many iterations: with it the steps are those of magnetic mirror descent (S. Sokota et al., "A unified
 approach to reinforcement learning, quantal response equilibria, and two-player zero-sum games", ICLR 2023).
+
+Discards have both networks, too, with ``discards: policy``. With ``discards: values`` they have the critic alone, and
+while collecting pi is what a policy would end as, in proportion to exp(q / tau). In the end the best discard is taken
+either way.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from numpy.typing import NDArray
 
 from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import KINDS
-from agents.neural.choice import Choice
+from agents.neural.choice import MIN_TEMPERATURE, Choice
 from agents.neural.networks import CandidateNetwork, FastNetwork
 from cribbage_env.jit import jit
 from experiments.train_config import PpoConfig
@@ -40,8 +44,8 @@ from experiments.training.collect import Decisions, collect, entries_of, joined
 from experiments.training.dmc import value_regression
 from experiments.training.learner import Figures, Learner, Setup, geometric, load_weights
 
-_DISCARD_TEMPERATURE = 0.2
-"""Scores of discards are in points / this: they begin as those of ``expected``, drawn at this temperature."""
+_TEMPERATURES = {"discard": 0.2, "play": 1.0}
+"""Logits of a policy are scores / this; of discards these begin as what is known of them, in points."""
 _LEAST = 0.01  # less likely plays are left out in the end
 _TOTALS = 5
 
@@ -182,41 +186,46 @@ def policy_gradients(
 
 
 class PpoLearner(Learner):
-    """A policy network and a critic for discards, and the same for plays."""
+    """A policy network and a critic for plays, the same or a critic alone for discards."""
 
     settings: PpoConfig
-    columns = (
-        "entropy_discard", "entropy_play", "entropy_weight", "explained_discard", "explained_play", "loss_discard",
-        "loss_play", "clipped_discard", "clipped_play", "moved_discard", "moved_play", "magnet_discard", "magnet_play",
-    )  # fmt: skip
     choice = Choice(discard=0.0, play=1.0, least=_LEAST)
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.settings = setup.config.learner  # type: ignore[assignment]
-        known_weight = 1.0 if self.config.collect.reward == "points" else 0.0
-        self._sampling = Choice(_DISCARD_TEMPERATURE, 1.0)
+        known_weight = 1.0 if self.config.collect.episode == "deal" else 0.0  # deals are worth points
+        of_values = self.settings.discards == "values"
+        self._policies = ("play",) if of_values else KINDS
+        self._critics = {"discard": "discard" if of_values else "critic_discard", "play": "critic_play"}
         self.add("discard", "discard", known_weight)
         self.add("play", "play", 0.0)
-        for kind in KINDS:
-            self.add(_critic(kind), kind, known_weight)
+        for kind in self._policies:
+            self.add(self._critics[kind], kind, known_weight)
         self._magnet: dict[str, CandidateNetwork] = {}
         if self.settings.magnet > 0:
             self._renew_magnet()
+        names = ("entropy", "moved", "clipped", *(["magnet"] if self._magnet else []))
+        self.columns = (
+            *(f"{name}_{kind}" for name in names for kind in reversed(self._policies)),
+            *(f"{name}_{kind}" for name in ("loss", "explained") for kind in KINDS),
+            "entropy_weight",
+        )
 
     def iterate(self, iteration: int, progress: float, pool: ThreadPoolExecutor) -> Figures:
         """See :meth:`Learner.iterate`."""
         began = time.perf_counter()
         if self._magnet and iteration % self.settings.magnet_every == 0:
             self._renew_magnet()
-        experience = _joined(self._collect(iteration, pool))
+        tau = geometric(self.settings.entropy, self.settings.entropy_end, progress)
+        experience = _joined(self._collect(iteration, self._sampling(tau), pool))
         collected = time.perf_counter()
         lr = self.lr(progress)
-        tau = geometric(self.settings.entropy, self.settings.entropy_end, progress)
         critic_lr = lr * self.settings.critic_lr / self.settings.lr
         jobs = []
         for kind, those in experience.items():
-            jobs.append(self.submit(pool, self._learn_policy, kind, those, lr, tau, iteration))
+            if kind in self._policies:
+                jobs.append(self.submit(pool, self._learn_policy, kind, those, lr, tau, iteration))
             jobs.append(self.submit(pool, self._learn_values, kind, those, critic_lr, iteration))
         figures: Figures = {"lr": lr, "entropy_weight": tau}
         for job in jobs:
@@ -240,28 +249,37 @@ class PpoLearner(Learner):
             load_weights(network, state["magnet"][kind], f"{kind} magnet")
 
     def _renew_magnet(self) -> None:
-        self._magnet = {kind: copy.deepcopy(self.trained[kind].network).requires_grad_(False) for kind in KINDS}
+        self._magnet = {
+            kind: copy.deepcopy(self.trained[kind].network).requires_grad_(False) for kind in self._policies
+        }
 
-    def _collect(self, iteration: int, pool: ThreadPoolExecutor) -> list[dict[str, Experience]]:
+    def _sampling(self, tau: float) -> Choice:
+        """How actions are drawn while collecting."""
+        if "discard" in self._policies:
+            return Choice(_TEMPERATURES["discard"], _TEMPERATURES["play"])
+        temperature = tau * self.settings.discard_entropy
+        return Choice(temperature if temperature >= MIN_TEMPERATURE else 0.0, _TEMPERATURES["play"])
+
+    def _collect(self, iteration: int, sampling: Choice, pool: ThreadPoolExecutor) -> list[dict[str, Experience]]:
         """Play this rank's episodes of an iteration, and estimate advantages."""
         networks = {name: one.fast() for name, one in self.trained.items()}
-        agent = NeuralAgent("self", {kind: networks[kind] for kind in KINDS}, self.shape.scores, self._sampling)
+        agent = NeuralAgent("self", {kind: networks[kind] for kind in KINDS}, self.shape.scores, sampling)
         magnet = {kind: FastNetwork(network) for kind, network in self._magnet.items()}
 
         def work(numbers: NDArray[np.int64]) -> dict[str, Experience]:
             samples = collect([agent], self.config, self.league, numbers, epsilon=0.0)
             values = {}
             for kind, those in samples.items():
-                of_actions = networks[_critic(kind)].values(those.features, those.known)
+                of_actions = networks[self._critics[kind]].values(those.features, those.known)
                 values[kind] = np.empty(len(those))
                 _segment_sums(of_actions * those.probabilities, those.first, values[kind])
             advantages = advantages_of(samples, values, self.settings.discount, self.settings.gae)
             experience = {}
             for kind, those in samples.items():
                 logs = np.zeros(0, np.float32)
-                if magnet:
+                if kind in magnet:
                     scores = magnet[kind].values(those.features, those.known)
-                    _log_softmax(scores, those.first, float(getattr(self._sampling, kind)))
+                    _log_softmax(scores, those.first, _TEMPERATURES[kind])
                     logs = scores.astype(np.float32)
                 targets = (advantages[kind] + values[kind]).astype(np.float32)
                 experience[kind] = Experience(those, advantages[kind].astype(np.float32), targets, logs)
@@ -290,7 +308,7 @@ class PpoLearner(Learner):
                     before[batch],
                     experience.advantages[batch],
                     experience.magnet[rows] if self._magnet else experience.magnet,
-                    float(getattr(self._sampling, kind)),
+                    _TEMPERATURES[kind],
                     settings.clip,
                     tau * (settings.discard_entropy if kind == "discard" else 1.0),
                     settings.magnet,
@@ -301,22 +319,19 @@ class PpoLearner(Learner):
                 one.step(scores, torch.from_numpy(gradient).to(self.device), lr, len(batch))
         count = max(1.0, totals[4])
         names = ("entropy", "magnet", "moved", "clipped")
-        return {f"{name}_{kind}": float(total / count) for name, total in zip(names, totals[:4], strict=True)}
+        figures = {f"{name}_{kind}": float(total / count) for name, total in zip(names, totals[:4], strict=True)}
+        return {name: figure for name, figure in figures.items() if name in self.columns}
 
     def _learn_values(self, kind: str, experience: Experience, lr: float, iteration: int) -> Figures:
         """Improve a critic."""
         samples = experience.decisions
         taken = samples.taken
         loss = value_regression(
-            self, _critic(kind), samples.features[taken], samples.known[taken], experience.targets, lr,
+            self, self._critics[kind], samples.features[taken], samples.known[taken], experience.targets, lr,
             self.settings.passes, iteration, len(KINDS) + KINDS.index(kind),
         )  # fmt: skip
         variance = float(experience.targets.var(dtype=np.float64)) if len(samples) else 0.0
         return {f"loss_{kind}": loss, f"explained_{kind}": 1.0 - loss / variance if variance > 0 else 0.0}
-
-
-def _critic(kind: str) -> str:
-    return f"critic_{kind}"
 
 
 @jit(_nrt=False)
