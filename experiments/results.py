@@ -1,4 +1,4 @@
-"""Results of tournaments as tables, for notebooks and reports.
+"""Results of tournaments and of training runs as tables, for notebooks and reports.
 
 >>> from experiments.results import load_games, load_summary
 >>> games = load_games("runs/quickstart-tournament")  # one row a game
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.config import UserError
+from experiments.config import UserError, load_config
 from experiments.tournament.folder import CONFIG
 from experiments.tournament.games_file import NAMES, columns_of, games_file, read_games
 from experiments.tournament.identity import read_noted
 from experiments.tournament.plan import matches_of
 from experiments.tournament.ratings_file import RATINGS
 from experiments.tournament.results import SUMMARY
+from experiments.train_config import TrainConfig
 
 if TYPE_CHECKING:  # it takes a second to import
     import pandas
@@ -82,16 +83,49 @@ def load_ratings(folder: str | Path) -> pandas.DataFrame:
     return _load_table(Path(folder) / RATINGS, ("agent",), _RATING_COLUMNS)
 
 
-def _load_table(path: Path, text: tuple[str, ...], needed: tuple[str, ...]) -> pandas.DataFrame:
+def load_training(*folders: str | Path) -> pandas.DataFrame:
+    """The metrics of training runs, a row an iteration, from ``metrics.csv`` and ``config.yaml`` in their folders.
+
+    Returns:
+        The columns of ``metrics.csv`` (``experiments.training.metrics``), the runs below each other; columns that a run
+        does not have, and evaluations in rows without one, are NaN. Before them stand ``run`` (the folder's name),
+        ``learner`` and ``seed``, and ``minutes`` of training, evaluations not counted.
+
+    Raises:
+        UserError: no folder, or one without these files, or with something else in them.
+    """
+    import pandas
+
+    from experiments.training.metrics import (
+        METRICS,
+    )  # PyTorch's event files: seconds that tournaments need not wait for
+
+    if not folders:
+        raise UserError("name at least one folder of a training run")
+    tables = []
+    for folder in map(Path, folders):
+        config = load_config(folder / CONFIG, TrainConfig)
+        table = _load_table(folder / METRICS, (), ("iteration", "decisions", "training_seconds"), "train")
+        facts = {"run": folder.name, "learner": config.learner.algorithm, "seed": config.seed}
+        table = table.assign(minutes=table["training_seconds"] / 60, **facts)
+        first = [*facts, "minutes"]
+        tables.append(table[[*first, *(name for name in table.columns if name not in first)]])
+    return pandas.concat(tables, ignore_index=True)
+
+
+def _load_table(
+    path: Path, text: tuple[str, ...], needed: tuple[str, ...], command: str = "tournament"
+) -> pandas.DataFrame:
     """A CSV file of a result folder: the columns ``text`` are text, those that are there, all others numbers."""
     import pandas
 
     try:
         # an agent may be called "nan"
         not_a_number = {name: ["nan"] for name in pandas.read_csv(path, nrows=0).columns if name not in text}
-        table = pandas.read_csv(path, keep_default_na=False, na_values=not_a_number, dtype=dict.fromkeys(text, str))
+        blank = {name: [*values, ""] for name, values in not_a_number.items()} if command == "train" else not_a_number
+        table = pandas.read_csv(path, keep_default_na=False, na_values=blank, dtype=dict.fromkeys(text, str))
     except FileNotFoundError:
-        raise UserError(f"there is no {path.name} in {str(path.parent)!r}; `cribbage tournament` makes one") from None
+        raise UserError(f"there is no {path.name} in {str(path.parent)!r}; `cribbage {command}` makes one") from None
     except (OSError, ValueError) as error:  # pandas' own are ValueErrors
         raise UserError(f"can't read {str(path)!r}: {' '.join(str(error).split())}") from None
     absent = [name for name in needed if name not in table.columns]
