@@ -170,8 +170,8 @@ def is_first_of_rank(observations: NDArray[np.uint8], masks: NDArray[np.int8], r
 
 
 def test_wide_features_are_all_different() -> None:
-    """Every situation of the first three cards, with the hand that is left, has a weight of its own."""
-    observations, masks = some_positions(3000, 5, seed=5)
+    """Every situation of the first cards, with the hand that is left, has a weight of its own."""
+    observations, masks = some_positions(3000, 6, seed=5)
     candidates = play_candidates(observations, masks, False)
     situations: dict[int, set[tuple[object, ...]]] = {}
     for at in range(len(candidates)):
@@ -180,14 +180,17 @@ def test_wide_features_are_all_different() -> None:
         slot = candidates.actions[at] - 15
         kept, left = whole(observation, "kept"), whole(observation, "left")
         hand = tuple(card // 4 for place, card in enumerate(kept) if left[place] and place != slot)
-        situation = (*(card // 4 for card in laid), kept[slot] // 4, "left", *hand)
+        course = [card // 4 for card in laid]
+        if len(laid) == 3:  # without the own first card, and the other's two in any order
+            course = sorted([course[0], course[2]])
+        situation = (len(laid), *course, kept[slot] // 4, "left", *hand)
         wide = int(candidates.features[at, -1])
-        assert (wide == 0) == (len(laid) >= 3)
+        assert (wide == 0) == (len(laid) > 3 or (len(laid) == 3 and len(hand) == 1))  # the second: after a go
         if wide:
             situations.setdefault(wide, set()).add(situation)
     assert all(len(those) == 1 for those in situations.values())
     assert len(set.union(*situations.values())) == len(situations) > 10_000
-    assert {len(situation) for those in situations.values() for situation in those} == {5, 6}
+    assert {situation[0] for those in situations.values() for situation in those} == {0, 1, 2, 3}
 
 
 def test_bounds_tell_decisions_apart() -> None:

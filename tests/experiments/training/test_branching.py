@@ -28,7 +28,10 @@ from experiments.training.league import League
 from experiments.training.objective import Objective
 
 SHAPE = NetworkShape((4, 4), (16, 8), False)
-DEALER_COLUMN = 5  # of the features of plays: who deals, and how many cards the opponent holds
+PLAY_SLOTS = play_features(False).slots
+DEALER_COLUMN = sum(  # of the features of plays: who deals, and how many cards the opponent holds
+    count for count, _ in list(PLAY_SLOTS.values())[: list(PLAY_SLOTS).index("seats")]
+)
 ALL = Sampling(full_reach=1e-9, explore=0.0, tremble=0.0, scores=False)
 POINTS = Objective.of("points", None, Rules())
 
