@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def load_training(*folders: str | Path) -> pandas.DataFrame:
     for folder in map(Path, folders):
         config = load_config(folder / CONFIG, TrainConfig)
         table = _load_table(folder / METRICS, (), ("iteration", "decisions", "training_seconds"), "train")
-        facts = {"run": folder.name, "learner": config.learner.algorithm, "seed": config.seed}
+        facts: dict[str, Any] = {"run": folder.name, "learner": config.learner.algorithm, "seed": config.seed}
         table = table.assign(minutes=table["training_seconds"] / 60, **facts)
         first = [*facts, "minutes"]
         tables.append(table[[*first, *(name for name in table.columns if name not in first)]])

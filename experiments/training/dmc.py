@@ -39,15 +39,13 @@ class DmcLearner(Learner):
         """See :meth:`Learner.iterate`."""
         began = time.perf_counter()
         agent = NeuralAgent("self", {kind: self.trained[kind].fast() for kind in KINDS}, self.shape.scores, BEST)
-        parts = self.in_parts(
-            iteration, pool, lambda numbers: collect([agent], self.config, self.league, numbers)
-        )
+        parts = self.in_parts(iteration, pool, lambda numbers: collect([agent], self.config, self.league, numbers))
         samples = joined(parts)
         collected = time.perf_counter()
         lr = self.lr(progress)
         jobs = [self.submit(pool, self._learn, kind, samples[kind], lr, iteration) for kind in KINDS]
         figures: Figures = {"lr": lr}
-        for kind, job in zip(KINDS, jobs, strict=True):
+        for job in jobs:
             figures |= job.result()
         return figures | {
             "games": float(len(self.numbers(iteration))),

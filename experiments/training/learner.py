@@ -1,7 +1,7 @@
 """What every learner is, and what they share: networks with their optimisers, batches, the agent that plays them.
 
-A learner is a class with :meth:`Learner.iterate`, in a file of its own. It collects (:mod:`experiments.training.collect`
-or :mod:`experiments.training.branching`), learns, and says what it did in figures; the run around it
+A learner is a class with :meth:`Learner.iterate`, in a file of its own. It collects (with
+:mod:`experiments.training.collect` or :mod:`experiments.training.branching`), learns, and says what it did in figures; the run around it
 (:mod:`experiments.training.run`) counts, evaluates and writes checkpoints.
 """
 
@@ -239,10 +239,8 @@ class Learner(ABC):
         share = self.ranks.share(games)
         return range(iteration * games + share.start, iteration * games + share.stop)
 
-    def in_parts(
-        self, iteration: int, pool: ThreadPoolExecutor, work: Callable[[NDArray[np.int64]], T]
-    ) -> list[T]:
-        """Work on this rank's episodes of an iteration, :data:`PART` at a time, as many at once as there are threads."""
+    def in_parts(self, iteration: int, pool: ThreadPoolExecutor, work: Callable[[NDArray[np.int64]], T]) -> list[T]:
+        """Work on this rank's episodes of an iteration, :data:`PART` at a time, in as many threads as there are."""
         return [one.result() for one in self.start_parts(iteration, pool, work)]
 
     def start_parts(
