@@ -5,11 +5,14 @@ Every rank writes what it has seen to ``FOLDER/<rank>.pt``, by name.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +69,15 @@ def train(name: str, folder: Path, ranks: Ranks | None = None, resume: bool = Fa
     return {"done": run.train(), **learned(run)}
 
 
+def said(work: Callable[[], object]) -> str:
+    """What is wrong."""
+    try:
+        work()
+    except UserError as error:
+        return str(error)
+    return "nothing"
+
+
 def messages(ranks: Ranks) -> dict[str, Any]:
     """What ranks tell each other."""
     found: dict[str, Any] = {"total": ranks.total([1.0, ranks.rank]), "first": ranks.from_first(f"rank {ranks.rank}")}
@@ -82,15 +94,15 @@ def messages(ranks: Ranks) -> dict[str, Any]:
     found["steps"] = [ranks.steps(*one) for one in ((100 + 30 * ranks.rank, 50), (10 * ranks.rank, 8), (0, 8))]
     found["any"] = [ranks.any(False), ranks.any(not ranks.first)]
     for wrong in ([0, 1], [1], []):
-        try:
-            with ranks.together():
-                if ranks.rank in wrong:
-                    raise UserError(f"a mistake on {ranks.rank}")
-            said = "nothing"
-        except UserError as error:
-            said = str(error)
-        found[f"said {wrong}"] = said
+        found[f"said {wrong}"] = said(functools.partial(mistakes, ranks, wrong))
     return found
+
+
+def mistakes(ranks: Ranks, wrong: list[int]) -> None:
+    """Some of the ranks make one."""
+    with ranks.together():
+        if ranks.rank in wrong:
+            raise UserError(f"a mistake on {ranks.rank}")
 
 
 class _Fast:
@@ -133,10 +145,9 @@ def at_second_iteration(folder: Path, name: str, ranks: Ranks, what: Any) -> dic
         return figures
 
     run._learner.iterate = disturbed  # type: ignore[method-assign]
-    try:
-        return {"done": run.train(), **learned(run)}
-    except UserError as error:
-        return {"said": str(error)}
+    found: dict[str, Any] = {}
+    found["said"] = said(lambda: found.update(done=run.train(), **learned(run)))
+    return found
 
 
 def main(folder: Path) -> None:
@@ -149,7 +160,14 @@ def main(folder: Path) -> None:
     found["interrupted"] = at_second_iteration(
         folder, "interrupted", ranks, lambda figures: os.kill(os.getpid(), signal.SIGINT)
     )
-    found["resumed"] = train("interrupted", folder, ranks, resume=True)
+    if ranks.first:
+        shutil.copytree(folder / "interrupted", folder / "resumed")
+    with ranks.together():  # nobody goes on before the copy is there
+        pass
+    found["resumed"] = train("resumed", folder, ranks, resume=True)
+    found["unbroken"] = train("unbroken", folder, ranks)
+    found["few"] = said(lambda: Run(config_of("few", folder, collect={"games": 1}), ranks=ranks))
+    found["no such run"] = said(lambda: Run(config_of("none at all", folder), resume=True, ranks=ranks))
     found["not finite"] = at_second_iteration(
         folder, "nan", ranks, lambda figures: figures.update(loss_play=float("nan"))
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -128,6 +129,7 @@ class TorchRanks(Ranks):
             dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=TIMEOUT)
         except (RuntimeError, ValueError, OSError) as error:
             raise UserError(f"rank {self.rank} can't reach the other ranks: {_one_line(error)}") from None
+        self._ending = False
         self._before: Any = None
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGTERM, self._on_termination)
@@ -207,6 +209,7 @@ class TorchRanks(Ranks):
         All ranks may call it at the same time. It waits until the line is written: ``torchrun`` ends all ranks as soon
         as it sees that one has ended.
         """
+        self._ending = True
         try:
             self._store.set_timeout(_LAST_WORDS)
             mine = self._store.add("cribbage/last words", 1) == 1
@@ -226,13 +229,16 @@ class TorchRanks(Ranks):
         try:
             work()
         except RuntimeError as error:
+            self._ending = True
             raise LostRank(
                 f"rank {self.rank} has lost the connection to another one, which has died ({_one_line(error)}); the "
                 "last checkpoint is whole, go on with --resume"
             ) from None
 
     def _on_termination(self, number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self._ending:  # it ends already, and says why
+            return
+        self._ending = True
         raise LostRank(
             f"rank {self.rank} was told to end, as torchrun does when another rank has died or when it is ended "
             "itself; the last checkpoint is whole, go on with --resume"
@@ -259,5 +265,6 @@ def _gpus() -> int:
 
 
 def _one_line(error: Exception) -> str:
-    lines = str(error).splitlines() or [type(error).__name__]
+    """What an error says, without the place in PyTorch's code that some begin with."""
+    lines = re.sub(r"^\[[^]]*\] *", "", str(error)).splitlines() or [type(error).__name__]
     return lines[0][:160]

@@ -124,8 +124,8 @@ class Run:
         self._ranks = Ranks() if ranks is None else ranks
         if config.collect.games < self._ranks.size:
             raise UserError(
-                f"collect.games must be at least the number of ranks ({self._ranks.size}), so that each has an episode, "
-                f"got {config.collect.games}"
+                f"collect.games must be at least the number of ranks ({self._ranks.size}), so that each has an "
+                f"episode, got {config.collect.games}"
             )
         self._threads = config.threads if config.threads is not None else max(1, _cores() // self._ranks.local_size)
         device = self._ranks.device(config.device)
