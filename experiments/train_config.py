@@ -98,7 +98,7 @@ class DmcConfig(LearnerConfig):
         default=False, description="take out of the returns what an action cannot change; for single deals"
     )
     temperature: Float = Field(
-        default=0.0, ge=0, le=100, description="of the play of what was learned, in the unit of the reward; 0: the best"
+        default=0.0, ge=0, le=100, description="of what plays, in the unit of the reward; 0: the best (discards always are)"
     )
 
 

@@ -31,7 +31,7 @@ class DmcLearner(Learner):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.settings = setup.config.learner  # type: ignore[assignment]
-        self.choice = Choice(self.settings.temperature, self.settings.temperature)
+        self.choice = Choice(discard=0.0, play=self.settings.temperature)
         for kind in KINDS:
             self.add(kind, kind, 1.0 if self.config.collect.reward == "points" else 0.0)
 
