@@ -227,7 +227,7 @@ def test_critics_learn_and_policies_sharpen(discards: str) -> None:
     learner = make(ppo(settings, collect={"games": 1024}))
     figures = iterated(learner, range(6), 10)
     assert figures[-1]["explained_play"] > figures[0]["explained_play"] + 0.05
-    assert figures[-1]["entropy_play"] < 0.8 * figures[0]["entropy_play"]
+    assert figures[-1]["entropy_play"] < 0.9 * figures[0]["entropy_play"]
     assert np.log(2) < figures[0]["entropy_play"] < np.log(4)  # it begins by any card of two to four
     assert all(np.isfinite(list(one.values())).all() for one in figures)
     assert set(learner.columns) <= set(figures[0])
