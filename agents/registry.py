@@ -1,7 +1,8 @@
 """From specs to agents: ``make_agent("greedy")``, ``make_agent("runs/x/checkpoint.pt")``.
 
-A spec is a name, or the path of a checkpoint, and after a colon options: ``name:worlds=200,discard=rollout``, or
-``name:flag`` and ``name:no_flag`` for switches. Agents of a user's own are registered from a module of theirs:
+A spec is a name, or the path of a checkpoint or of published weights (``*.safetensors``), and after a colon options:
+``name:worlds=200,discard=rollout``, or ``name:flag`` and ``name:no_flag`` for switches. Agents of a user's own are
+registered from a module of theirs:
 
 >>> from agents import register_agent
 >>> register_agent("mine", MyAgent)  # a class or function; the options of specs are its keyword arguments
@@ -26,6 +27,7 @@ Factory = Callable[..., Agent]
 
 
 _FACTORIES: dict[str, Factory] = {}
+_PUBLISHED = ".safetensors"
 
 
 def _lazy(module: str, name: str) -> Factory:
@@ -64,6 +66,7 @@ for _name, _module, _class in (
     ("monte_carlo", "agents.monte_carlo", "MonteCarloAgent"),
     ("ismcts", "agents.ismcts", "IsmctsAgent"),
     ("equilibrium", "agents.equilibrium.agent", "EquilibriumAgent"),
+    ("neural", "agents.neural.published", "shipped_agent"),
 ):
     _FACTORIES[_name] = _lazy(_module, _class)
 
@@ -132,8 +135,8 @@ def parse_spec(spec: str) -> tuple[str, dict[str, str | bool]]:
 
 
 def is_checkpoint(name: str) -> bool:
-    """Whether a spec's name is the path of a checkpoint rather than the name of an agent."""
-    return name.endswith(".pt") or "/" in name
+    """Whether a spec's name is the path of a checkpoint or of published weights rather than the name of an agent."""
+    return name.endswith((".pt", _PUBLISHED)) or "/" in name
 
 
 def make_agent(spec: str) -> Agent:
@@ -145,16 +148,17 @@ def make_agent(spec: str) -> Agent:
     """
     name, options = parse_spec(spec)
     if is_checkpoint(name):
-        from agents.neural.agent import load_agent
-
-        factory: Factory = load_agent
+        module, loader = ("published", "load_published") if name.endswith(_PUBLISHED) else ("agent", "load_agent")
+        factory: Factory = getattr(importlib.import_module(f"agents.neural.{module}"), loader)
         given: dict[str, Any] = {"path": name}
     elif name in _FACTORIES:
         factory, given = _FACTORIES[name], {}
     else:
         near = difflib.get_close_matches(name, agent_names(), n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise AgentError(f"unknown agent {name!r}; {hint}there are {', '.join(agent_names())}, and checkpoints (*.pt)")
+        raise AgentError(
+            f"unknown agent {name!r}; {hint}there are {', '.join(agent_names())}, and checkpoints (*.pt, *.safetensors)"
+        )
     typed = _typed_options(spec, factory, options, taken=set(given))
     try:
         agent = factory(**given, **typed)

@@ -33,6 +33,11 @@ COMMANDS = {
         "train an agent by self-play from a config file",
         "cribbage train configs/train/quickstart.yaml learner.lr=3e-4 --seed 1",
     ),
+    "publish": _Command(
+        "experiments.training.publish",
+        "write a checkpoint's networks to a small file that agents are made from",
+        "cribbage publish runs/quickstart --output quickstart.safetensors",
+    ),
     "solve": _Command(
         "experiments.solving.command",
         "find a near-equilibrium of the play from a config file",

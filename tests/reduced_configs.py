@@ -6,6 +6,7 @@ learner that is here and measures the exact exploitability of what plays, in poi
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from experiments.config import parse_config
@@ -22,6 +23,11 @@ _SAME: dict[str, Any] = {
 
 REDUCED: dict[str, dict[str, Any]] = {
     "dmc": {"learner": {"lr": 1e-2, "batch_size": 512, "temperature": 0.1}, "budget": {"decisions": 400_000}},
+    "distill": {
+        "learner": {"lr": 1e-2, "batch_size": 512, "average": 0.9, "teacher": "reduced_solution"},
+        "modules": [str(Path(__file__).parent / "reduced_teacher.py")],
+        "budget": {"decisions": 200_000},
+    },
     "espg": {"learner": {"lr": 1e-2, "batch_size": 512, "rule": "neurd"}, "budget": {"decisions": 400_000}},
 }
 """By ``learner.algorithm``: the sections of the config in which it differs from the others."""

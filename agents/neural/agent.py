@@ -103,6 +103,14 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
+def check_temperature(path: str, temperature: float | None) -> None:
+    """AgentError if it is none of an agent's options; None is one."""
+    if not (temperature is None or temperature == 0.0 or MIN_TEMPERATURE <= temperature < np.inf):
+        raise AgentError(
+            f"{path}: temperature must be 0 (the best action) or at least {MIN_TEMPERATURE}, got {temperature}"
+        )
+
+
 def load_agent(path: str, temperature: float | None = None, device: str = "auto") -> NeuralAgent:
     """The agent of a checkpoint.
 
@@ -114,10 +122,7 @@ def load_agent(path: str, temperature: float | None = None, device: str = "auto"
     Raises:
         AgentError: no checkpoint, a damaged one, one of another version, or an option out of range.
     """
-    if not (temperature is None or temperature == 0.0 or MIN_TEMPERATURE <= temperature < np.inf):
-        raise AgentError(
-            f"{path}: temperature must be 0 (the best action) or at least {MIN_TEMPERATURE}, got {temperature}"
-        )
+    check_temperature(path, temperature)
     on = choose_device(device)
     return content_agent(path, read_checkpoint(path), on, temperature)
 

@@ -9,8 +9,9 @@ teacher's probabilities are added up.
 
 What counts in the end is what a best response could win, and that goes where the student errs, not where the student
 itself would go. How much a mistake costs is in proportion to how likely the student's own choices lead there, whatever
-the opponent has to do for it. So in each episode one seat is learned from and plays just what it has learned, and the
-other one ``trembles``: it often lays any card.
+the opponent has to do for it. So in each episode one seat plays just what it has learned, and the other one trembles:
+at each of its plays, with the chance ``tremble``, it lays any card. All that the first one decides is learned, and what
+the other one decides before it has trembled.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ from experiments.training.league import ITSELF, League
 from experiments.training.learner import PART, Figures, Learner, Setup
 from experiments.training.starts import deal_starts
 from experiments.training.streams import DECKS, EXPLORATION, stream
+
+TEMPERATURES = {"discard": 0.25, "play": 1.0}
+"""Of the policies while they are learned. Scores of discards begin as known points, by which teachers mostly discard, and
+more sharply than in proportion to exp(points). What is learned takes the best discard, so the unit doesn't matter."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +96,13 @@ def imitation_gradients(
     scores: NDArray[np.float32],
     first: NDArray[np.int64],
     targets: NDArray[np.float32],
+    temperature: float,
     out: NDArray[np.float32],
     totals: NDArray[np.float64],
 ) -> None:
-    """Write the gradient (R,) of the cross-entropies, added up over decisions, by the scores (R,): ``pi - t``.
+    """Write the gradient (R,) of the cross-entropies, added up over decisions, by score / temperature: ``pi - t``.
+
+    The policy ``pi`` is in proportion to exp(score / temperature).
 
     Adds up in ``totals`` (2,): the divergences KL(t, pi), which are the cross-entropies without the entropy of the
     teacher; and how much probability the two put on the same candidates, ``sum min(t, pi)``.
@@ -109,10 +117,10 @@ def imitation_gradients(
             top = max(top, scores[r])
         total = 0.0
         for r in range(first[s], first[s + 1]):
-            total += np.exp(scores[r] - top)
-        log_total = np.log(total) + top
+            total += np.exp((scores[r] - top) / temperature)
+        log_total = np.log(total)
         for r in range(first[s], first[s + 1]):
-            log_pi = scores[r] - log_total
+            log_pi = (scores[r] - top) / temperature - log_total
             pi = np.exp(log_pi)
             out[r] = pi - targets[r]
             if targets[r] > 0.0:
@@ -194,7 +202,9 @@ class DistillLearner(Learner):
                     torch.from_numpy(answers.known[rows]).to(self.device),
                 )
                 gradient = np.empty(len(rows), np.float32)
-                imitation_gradients(scores.detach().cpu().numpy(), first, answers.targets[rows], gradient, totals)
+                imitation_gradients(
+                    scores.detach().cpu().numpy(), first, answers.targets[rows], TEMPERATURES[kind], gradient, totals
+                )
                 gradient /= max(1, len(batch))
                 one.step(scores, torch.from_numpy(gradient).to(self.device), lr, len(batch))
 
@@ -235,6 +245,7 @@ def gather(
     opponents, studied = league.draw(numbers)
     exploration = stream(config.seed, EXPLORATION)
     steps: dict[str, list[Answers]] = {kind: [] for kind in KINDS}
+    sound = np.ones((games, 2), np.bool_)  # whether a seat has played as the student does, up to now
     actions, results = np.zeros(games, np.int64), np.zeros(games)
     while env.active.any():
         acting = env.players.copy()
@@ -246,7 +257,8 @@ def gather(
             actions[slots] = league.act(opponents[slots], observations, masks, keys[slots])
         slots = np.flatnonzero(env.active & ~theirs)
         observations, masks = seen["observation"][slots], seen["action_mask"][slots]
-        taught = acting[slots] == studied[slots]
+        seats = acting[slots]
+        taught = sound[slots, seats]
         asked = np.flatnonzero(taught | (mix > 0.0))
         answers = np.zeros(masks.shape)
         if len(asked):
@@ -257,12 +269,16 @@ def gather(
                 rows, sizes = those.rows[first[:-1]], np.diff(first)
                 targets = np.empty(len(those), np.float32)
                 by_candidate(observations, answers, those.rows, those.actions, targets)
-                drawn = _drawn(combine_arrays(keys[slots[rows]], np.ones(len(rows), np.int64)))
-                kept = taught[rows] & (sizes > 1) & ((kind == "play") | (drawn < settings.discards))
+                drawn = _drawn(keys[slots[rows]])
+                kept = taught[rows] & (sizes > 1) & ((kind == "play") | (drawn[1] < settings.discards))
                 steps[kind].append(_answers(those, targets, sizes, kept))
-                random = np.where(taught[rows] | (kind == "discard"), config.collect.epsilon, settings.tremble)
                 policy = (1.0 - mix) * student.probabilities(kind, those) + mix * targets
-                policy = policy * np.repeat(1.0 - random, sizes) + np.repeat(random / sizes, sizes)
+                if kind == "discard":
+                    random = drawn[0] < config.collect.epsilon
+                else:
+                    random = (drawn[0] < settings.tremble) & (seats[rows] != studied[slots[rows]])
+                    sound[slots[rows], seats[rows]] &= ~random
+                policy = np.where(np.repeat(random, sizes), np.repeat(1.0 / sizes, sizes), policy)
                 chosen = np.zeros(len(rows), np.int64)
                 draw_candidates(policy, first, keys[slots[rows]], chosen)
                 actions[slots[rows]] = those.actions[first[:-1] + chosen]
@@ -298,5 +314,6 @@ def _joined(steps: Mapping[str, Sequence[Answers]], scores: bool) -> dict[str, A
 
 
 def _drawn(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """A number in [0, 1) for each key."""
-    return (keys >> np.uint64(11)).astype(np.float64) / float(2**53)
+    """Two numbers in [0, 1) for each key (S,): (2, S), from other streams than an action's."""
+    streams = [combine_arrays(keys, np.full(len(keys), number)) for number in (1, 2)]
+    return (np.array(streams) >> np.uint64(11)).astype(np.float64) / float(2**53)
