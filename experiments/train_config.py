@@ -164,6 +164,9 @@ class NfspConfig(LearnerConfig):
         description="decisions that the average policy is learned from, a quarter of them discards; about 125 bytes each "
         "in a checkpoint",
     )
+    averaging: Literal["uniform", "linear"] = Field(
+        default="linear", description="how best responses weigh: all alike, or the later, in proportion, the more"
+    )
     policy_lr: Float = Field(
         default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy at first; falls like the other"
     )

@@ -12,7 +12,11 @@ Each seat of each episode plays its best response with the probability ``anticip
 that best responses answer mostly the average. What goes into the memory are the decisions of the seats that play their
 best response: not the action that exploration took, but the best one.
 
-Two things differ from the paper: returns are Monte Carlo, so nothing is bootstrapped; and with ``values: all`` they are
+With ``averaging: linear`` the memory is drawn from in proportion to when a decision was made, which makes an average
+that leaves the first, bad responses behind (as in CFR+: O. Tammelin, "Solving large imperfect information games using
+CFR+", 2014).
+
+Two other things differ from the paper: returns are Monte Carlo, so nothing is bootstrapped; and with ``values: all`` they are
 learned from the decisions of all seats. Where the average policy decides after an action, its return is then what
 the action is worth if the average policy goes on: the best response improves on the average policy one action at a
 time, from many times the samples.
@@ -207,7 +211,7 @@ class NfspLearner(Learner):
         )
         size = max(1, self.config.learner.batch_size // self.ranks.size)
         for _ in range(self.settings.policy_steps if len(memory) else 0):
-            batch = memory.take(rng.integers(len(memory), size=size))
+            batch = memory.take(memory.draw(rng, size, self.settings.averaging == "linear"))
             scores = one.network(
                 torch.from_numpy(batch.features).to(self.device), torch.from_numpy(batch.known).to(self.device)
             )

@@ -63,6 +63,7 @@ class Reservoir:
             one: np.zeros((0, most, len(columns)), one) for one, columns in self._columns.items() if len(columns)
         }
         self._known = np.zeros((0, most, features.known), np.float32)
+        self._numbers = np.zeros(0, np.int64)
         self._sizes = np.zeros(0, np.uint8)
         self._best = np.zeros(0, np.uint8)
 
@@ -74,7 +75,7 @@ class Reservoir:
         """How many bytes :meth:`state` has, about."""
         rows = int(self._sizes[: len(self)].sum())
         widths = sum(one.dtype.itemsize * one.shape[2] for one in (*self._values.values(), self._known))
-        return rows * widths + 2 * len(self)
+        return rows * widths + 10 * len(self)
 
     def offer(self, decisions: Remembered) -> None:
         """Take what is drawn of some more decisions."""
@@ -86,6 +87,7 @@ class Reservoir:
         kept = np.sort(kept[len(kept) - 1 - last])
         self._grow()
         places = places[kept]
+        self._numbers[places] = numbers[kept]
         self._sizes[places] = decisions.sizes[kept]
         self._best[places] = decisions.best[kept]
         first = np.concatenate([[0], np.cumsum(decisions.sizes)])
@@ -97,6 +99,14 @@ class Reservoir:
                 if len(columns):
                     self._values[one][places[has], at] = values[:, columns]
             self._known[places[has], at] = decisions.known[rows]
+
+    def draw(self, rng: np.random.Generator, size: int, linear: bool) -> NDArray[np.int64]:
+        """Random places (size,), any alike; or the later a decision was offered, in proportion, the likelier."""
+        places = rng.integers(len(self), size=size)
+        if linear:  # the later of two: its share among those that were kept has the density 2 x, 0 <= x <= 1
+            others = rng.integers(len(self), size=size)
+            places = np.where(self._numbers[others] > self._numbers[places], others, places)
+        return places
 
     def take(self, places: NDArray[np.int64]) -> Remembered:
         """The decisions in some places (S,), each from 0 to below ``len``."""
@@ -114,6 +124,7 @@ class Reservoir:
         has = np.arange(self._known.shape[1]) < self._sizes[: len(self), None]
         return {
             "offered": self.offered,
+            "numbers": torch.from_numpy(self._numbers[: len(self)].copy()),
             "sizes": torch.from_numpy(self._sizes[: len(self)].copy()),
             "best": torch.from_numpy(self._best[: len(self)].copy()),
             "known": torch.from_numpy(self._known[: len(self)][has]),
@@ -131,14 +142,14 @@ class Reservoir:
         """
         self.offered = int(state["offered"])
         self._grow()
-        sizes, best, known = (state[name].numpy() for name in ("sizes", "best", "known"))
+        numbers, sizes, best, known = (state[name].numpy() for name in ("numbers", "sizes", "best", "known"))
         most = self._known.shape[1]
         has = np.arange(most) < sizes[:, None]
-        if sizes.shape != (len(self),) or best.shape != sizes.shape or sizes.max(initial=0) > most:
+        if not (numbers.shape == sizes.shape == best.shape == (len(self),)) or sizes.max(initial=0) > most:
             raise ValueError("the memory has another size")
         if not (best < np.maximum(1, sizes)).all() or known.shape != (has.sum(), self._known.shape[2]):
             raise ValueError("the memory is of other decisions")
-        self._sizes[: len(self)], self._best[: len(self)] = sizes, best
+        self._numbers[: len(self)], self._sizes[: len(self)], self._best[: len(self)] = numbers, sizes, best
         self._known[: len(self)][has] = known
         for one, values in self._values.items():
             packed = state["values"][one.__name__].numpy()
@@ -152,8 +163,9 @@ class Reservoir:
         if room < len(self):
             room = min(self._capacity, max(len(self), 2 * room))
             self._values = {one: _with_room(values, room) for one, values in self._values.items()}
-            self._known, self._sizes, self._best = (
-                _with_room(values, room) for values in (self._known, self._sizes, self._best)
+            self._known = _with_room(self._known, room)
+            self._numbers, self._sizes, self._best = (
+                _with_room(values, room) for values in (self._numbers, self._sizes, self._best)
             )
 
 

@@ -131,6 +131,18 @@ def test_every_decision_is_kept_equally_often() -> None:
     assert 0.7 < kept.std() / spread < 1.3
 
 
+def test_what_is_drawn_from_the_memory() -> None:
+    memory = Reservoir(1000, play_features(False), 4, key=5)
+    for begin in range(0, 5000, 500):
+        memory.offer(numbered(begin, begin + 500))
+    rng = np.random.default_rng(1)
+    alike, later = (memory.take(memory.draw(rng, 40_000, linear)).known[:, 0] / 5000 for linear in (False, True))
+    assert alike.mean() == pytest.approx(1 / 2, abs=0.03)
+    assert later.mean() == pytest.approx(2 / 3, abs=0.03)
+    shares = np.histogram(later, bins=4, range=(0, 1))[0] / len(later)
+    np.testing.assert_allclose(shares, np.array([1, 3, 5, 7]) / 16, atol=0.03)
+
+
 def test_a_memory_goes_on_from_its_state() -> None:
     decisions = positions("play", False)
     unbroken, broken = (Reservoir(90, play_features(False), 4, key=3) for _ in range(2))
