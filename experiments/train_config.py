@@ -161,14 +161,14 @@ class NfspConfig(LearnerConfig):
         default=400_000,
         ge=4,
         le=10**8,
-        description="decisions that the average policy is learned from, a quarter of them discards; about 125 bytes each "
-        "in a checkpoint",
+        description="decisions that the average policy is learned from, a quarter of them discards; about 125 bytes "
+        "each in a checkpoint",
     )
     averaging: Literal["uniform", "linear"] = Field(
         default="linear", description="how best responses weigh: all alike, or the later, in proportion, the more"
     )
     policy_lr: Float = Field(
-        default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy at first; falls like the other"
+        default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy; falls like the other"
     )
     policy_steps: int = Field(default=16, ge=1, le=10**6, description="batches for the average policy an iteration")
     subtract_luck: bool = Field(default=False, description="as of dmc")

@@ -16,9 +16,9 @@ With ``averaging: linear`` the memory is drawn from in proportion to when a deci
 that leaves the first, bad responses behind (as in CFR+: O. Tammelin, "Solving large imperfect information games using
 CFR+", 2014).
 
-Two other things differ from the paper: returns are Monte Carlo, so nothing is bootstrapped; and with ``values: all`` they are
-learned from the decisions of all seats. Where the average policy decides after an action, its return is then what
-the action is worth if the average policy goes on: the best response improves on the average policy one action at a
+Two other things differ from the paper: returns are Monte Carlo, so nothing is bootstrapped; and with ``values: all``
+they are learned from the decisions of all seats. Where the average policy decides after an action, its return is then
+what the action is worth if the average policy goes on: the best response improves on the average policy one action at a
 time, from many times the samples.
 """
 
