@@ -159,6 +159,17 @@ def _lock(folder: Path) -> None:
     _locked[identity] = handle
 
 
+def release_folder(folder: Path) -> None:
+    """Let other processes write to a folder of :func:`make_folder` again."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return
+    handle = _locked.pop((status.st_dev, status.st_ino), None)
+    if handle is not None:
+        os.close(handle)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Write a file as a whole: yields a temporary path beside ``path``, which replaces it if the block succeeds."""

@@ -31,6 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings in place of the file's, such as learner.lr=3e-4",
     )
     parser.add_argument("--seed", type=int, help="of weights, decks, exploration and batches, in place of the config's")
+    parser.add_argument(
+        "--sweep",
+        nargs="+",
+        metavar="key=values",
+        help="train a run for every combination of values, such as --sweep learner.lr=1e-3,3e-4 seed=0..2, each in a "
+        "folder of its own in runs/<name>, with means and intervals over seeds in sweep.csv",
+    )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="runs of a sweep that are trained at the same time (default: 1)"
+    )
     add_output_arguments(parser, "the run", "runs/<name>", resume=True)
 
 
@@ -40,6 +50,11 @@ def run(args: argparse.Namespace) -> int:
     for key in ("seed", "output"):
         if getattr(args, key) is not None:
             overrides.append(f"{key}={json.dumps(getattr(args, key))}")
+    if args.jobs is not None and args.sweep is None:
+        raise UserError("--jobs is for --sweep; a single run has threads=N")
+    if args.sweep is not None:
+        _sweep(args, overrides)
+        return 0
     if started_by_torchrun():
         return _run_rank(args, overrides)
     config = load_config(args.config, TrainConfig, overrides)
@@ -47,6 +62,23 @@ def run(args: argparse.Namespace) -> int:
 
     _train(config, args, Ranks())
     return 0
+
+
+def _sweep(args: argparse.Namespace, overrides: list[str]) -> None:
+    from experiments.training.sweep import run_sweep
+
+    if started_by_torchrun():
+        raise UserError("--sweep starts processes of its own (--jobs): use it without torchrun")
+    jobs = 1 if args.jobs is None else args.jobs
+    run_sweep(
+        args.config,
+        overrides,
+        args.sweep,
+        jobs=jobs,
+        resume=args.resume,
+        overwrite=args.overwrite,
+        command=sys.argv,
+    )
 
 
 def started_by_torchrun() -> bool:

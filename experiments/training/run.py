@@ -59,7 +59,7 @@ from experiments.training.ranks import Ranks
 
 CONFIG, SESSIONS, CHECKPOINTS, BEST, POOL = "config.yaml", "sessions.json", "checkpoints", "best.pt", "pool"
 _EVENTS = "events.out.tfevents."
-_FREE_TO_CHANGE = ("output", "threads")  # keys that may differ when a run goes on: they don't change what is learned
+FREE_TO_CHANGE = ("output", "threads")  # keys that may differ when a run goes on: they don't change what is learned
 
 LEARNERS = {
     "dmc": "DmcLearner",
@@ -435,7 +435,7 @@ class Run:
         path = self.folder / CHECKPOINT
         try:
             training = content["training"]
-            differing = differences(training["config"], self.config.model_dump(mode="json"), _FREE_TO_CHANGE)
+            differing = differences(training["config"], self.config.model_dump(mode="json"), FREE_TO_CHANGE)
             counters = _Counters(*(int(training[name]) for name in ("iteration", "games", "decisions")))
             if not differing:
                 self._learner.restore(training["learner"])
@@ -472,7 +472,7 @@ def _passes(every: int | None, before: int, now: int) -> bool:
     return every is not None and before // every != now // every
 
 
-def _is_of_a_run(name: str) -> bool:
+def is_of_a_run(name: str) -> bool:
     """Whether a run writes a file or folder with this name."""
     return name in (CONFIG, SESSIONS, CHECKPOINT, CHECKPOINTS, BEST, POOL, METRICS) or name.startswith(_EVENTS)
 
@@ -485,7 +485,7 @@ def _open_folder(folder: Path, overwrite: bool) -> None:
     """
     if folder.is_dir():
         there = sorted(path.name for path in folder.iterdir() if path.suffix != TEMPORARY)
-        foreign = [name for name in there if not _is_of_a_run(name)]
+        foreign = [name for name in there if not is_of_a_run(name)]
         if foreign:
             raise UserError(
                 f"the folder {str(folder)!r} has {foreign[0]!r} in it, which is not of a training run; choose another "

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="a 
 
 def ended(command: list[str]) -> tuple[int, str, str]:
     """A command's exit code, standard output and standard error."""
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=1800)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -121,7 +121,7 @@ def test_what_ranks_tell_each_other(two: tuple[Path, list[dict[str, Any]]]) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["dmc", "espg", "dmc whole", "espg whole", "none", "minutes", "interrupted", "resumed"]
+    "name", ["dmc", "espg", "ppo", "nfsp", "dmc whole", "espg whole", "none", "minutes", "interrupted", "resumed"]
 )
 def test_ranks_learn_the_same(name: str, two: tuple[Path, list[dict[str, Any]]]) -> None:
     """Weights, their averages and the optimisers' states, bit by bit."""
