@@ -64,6 +64,9 @@ class NetworkConfig(Config):
     )
     play_hidden: list[Width] = Field(default=[128, 128], min_length=2, max_length=2, description="the same for plays")
     scores: bool = Field(default=False, description="whether they see the game's scores; for whole games")
+    start: str | None = Field(
+        default=None, min_length=1, description="whose weights they begin with: neural, or a checkpoint; None: new ones"
+    )
 
 
 class LearnerConfig(Config):

@@ -30,7 +30,7 @@ from safetensors import SafetensorError
 
 from agents.neural.agent import NeuralAgent, check_temperature, choose_device, content_agent
 from agents.neural.checkpoint import FORMAT as CHECKPOINT_FORMAT
-from agents.neural.checkpoint import KINDS, check_checkpoint
+from agents.neural.checkpoint import KINDS, check_checkpoint, read_checkpoint
 from agents.registry import AgentError
 
 FORMAT = "cribbage-lab published 1"
@@ -109,6 +109,19 @@ def read_published(path: str | Path) -> dict[str, Any]:
     content = {**facts, "format": CHECKPOINT_FORMAT, "weights": weights}
     check_checkpoint(content, source)
     return content
+
+
+def read_weights(spec: str) -> dict[str, Any]:
+    """What is in the checkpoint or the published weights of a spec, checked: ``neural``, a path of either, or a run's
+    folder.
+
+    Raises:
+        AgentError: there is none, or it is damaged or of another version.
+    """
+    if spec == "neural":
+        with resources.as_file(resources.files("agents").joinpath(f"data/{SHIPPED}")) as path:
+            return read_published(path)
+    return read_published(spec) if spec.endswith(SUFFIX) else read_checkpoint(spec)
 
 
 def load_published(path: str, temperature: float | None = None, device: str = "auto") -> NeuralAgent:

@@ -22,6 +22,8 @@ from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import KINDS, NetworkShape
 from agents.neural.choice import Choice
 from agents.neural.networks import CandidateNetwork, ExactNetwork, FastNetwork
+from agents.neural.published import read_weights
+from experiments.config import UserError
 from experiments.train_config import TrainConfig
 from experiments.training.league import League
 from experiments.training.ranks import Ranks
@@ -142,6 +144,13 @@ def load_weights(network: CandidateNetwork, weights: Any, name: str) -> None:
         raise ValueError(f"the weights of the {name} network are of another shape") from None
 
 
+def _begin_with(network: CandidateNetwork, content: Mapping[str, Any], name: str, source: str) -> None:
+    try:
+        load_weights(network, content["weights"][name], name)
+    except ValueError as error:
+        raise UserError(f"network.start: {source!r} can't be gone on from: {error} than network says") from None
+
+
 @dataclass
 class Setup:
     """What a learner is made with."""
@@ -180,6 +189,8 @@ class Learner(ABC):
             (setup.config.network.play_hidden[0], setup.config.network.play_hidden[1]),
             setup.config.network.scores,
         )
+        start = setup.config.network.start
+        self._start = read_weights(start) if start is not None else None
         self.trained: dict[str, Trained] = {}
         """By name; ``discard`` and ``play`` are what plays."""
 
@@ -187,6 +198,8 @@ class Learner(ABC):
         """A new network, known by ``name``, for a kind of decision."""
         generator = torch.Generator().manual_seed(stream(self.config.seed, WEIGHTS, len(self.trained)) >> 1)
         network = self.shape.network(kind, known_weight, generator).to(self.device)
+        if self._start is not None and name in KINDS:
+            _begin_with(network, self._start, name, str(self.config.network.start))
         learner = self.config.learner
         self.trained[name] = Trained(network, learner.average, learner.max_grad_norm, self.ranks, name)
         return self.trained[name]
