@@ -101,7 +101,10 @@ class DmcConfig(LearnerConfig):
         default=False, description="take out of the returns what an action cannot change; for single deals"
     )
     temperature: Float = Field(
-        default=0.0, ge=0, le=100, description="of what plays, in the unit of the reward; 0: the best (discards always are)"
+        default=0.0,
+        ge=0,
+        le=100,
+        description="of plays, in the unit of the reward; 0: the best, as discards always are",
     )
 
 

@@ -1,8 +1,8 @@
 """What every learner is, and what they share: networks with their optimisers, batches, the agent that plays them.
 
 A learner is a class with :meth:`Learner.iterate`, in a file of its own. It collects (with
-:mod:`experiments.training.collect` or :mod:`experiments.training.branching`), learns, and says what it did in figures; the run around it
-(:mod:`experiments.training.run`) counts, evaluates and writes checkpoints.
+:mod:`experiments.training.collect` or :mod:`experiments.training.branching`), learns, and says what it did in figures;
+the run around it (:mod:`experiments.training.run`) counts, evaluates and writes checkpoints.
 """
 
 from __future__ import annotations

@@ -89,7 +89,13 @@ def _tag(name: str) -> str | None:
     if name.endswith(("_seconds", "_per_second")):
         return "speed"
     group, underscore, _ = name.partition("_")
-    return group if underscore and group in ("loss", "explained") else "evaluation" if name == "exploitability" else "learner"
+    return (
+        group
+        if underscore and group in ("loss", "explained")
+        else "evaluation"
+        if name == "exploitability"
+        else "learner"
+    )
 
 
 def read_rows(path: Path) -> Iterator[dict[str, str]]:
