@@ -104,7 +104,7 @@ class DmcConfig(LearnerConfig):
         default=0.0,
         ge=0,
         le=100,
-        description="of plays, in the unit of the reward; 0: the best, as discards always are",
+        description="of plays, in units of reward; 0: the best, as discards always are",
     )
 
 

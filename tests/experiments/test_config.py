@@ -186,6 +186,18 @@ def test_there_are_configs() -> None:
 # --- Training configs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("path", sorted((CONFIGS / "train").glob("*.yaml")), ids=lambda path: path.name)
+def test_every_training_config_loads(path: Path) -> None:
+    config = load_config(path, TrainConfig)
+    assert config.name == path.stem  # results of one do not stand in another's way
+    assert config.evaluation.opponents
+
+
+def test_every_learner_has_a_config() -> None:
+    learners = {load_config(path, TrainConfig).learner.algorithm for path in (CONFIGS / "train").glob("*.yaml")}
+    assert learners == {"dmc", "espg", "ppo", "nfsp", "distill"}
+
+
 def train_config(**sections: Any) -> TrainConfig:
     return parse_config({"budget": {"decisions": 1000}} | sections, TrainConfig, "here.yaml")
 
