@@ -532,7 +532,7 @@ class CribbageVectorEnv(VectorEnv):
         """Put the slots into given states, each in the discard phase or the play, and go on from there.
 
         The games keep their seeds: later deals follow from them. To be called after :meth:`reset`; plays without a
-        choice at the very beginning are left to the caller, also with ``skip_forced``.
+        choice at the very beginning are left to the caller, also with ``skip_forced``. Idle slots stay idle.
 
         Args:
             rows: (N, STATE_SIZE) int16, as the engine writes them (:mod:`cribbage_env.engine`).
@@ -551,6 +551,7 @@ class CribbageVectorEnv(VectorEnv):
             raise ValueError(f"rows must be states with a decision to make; in row {over[0]} the deal is over")
         self.rows[:] = rows
         show_slots(self.rows, self._obs, self._masks, self.players)
+        self._masks[~self.active] = 0
         self._seat_rewards[:] = 0.0
         return self._observations(), self._infos(0)
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cribbage_env import CribbageEnv, CribbageVectorEnv, Game, Rules, field
-from cribbage_env.engine import DECISIONS, PARTS, game_seed
+from cribbage_env.engine import BETWEEN, DECISIONS, OVER, PARTS, PHASE, game_seed
 
 REWARDS = ("win", "points", "game_points", "one_two")
 
@@ -339,6 +339,90 @@ def test_an_illegal_action_loses_its_game_only() -> None:
     assert results["winner"].tolist() == [0, 0]
     assert results["scores"].tolist() == [[121, 0], [121, 0]]
     assert env.numbers.tolist() == [0, 1, 0, 1]
+
+
+# --- States that are given and taken ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copy", [False, True])
+@pytest.mark.parametrize("skip_forced", [False, True])
+def test_given_states_are_gone_on_from(copy: bool, skip_forced: bool) -> None:
+    """As in the environment that they come from, later deals and games too."""
+    options: dict[str, Any] = {"reward": "points", "skip_forced": skip_forced, "copy": copy, "rules": Rules(61)}
+    env, other = CribbageVectorEnv(6, **options), CribbageVectorEnv(6, **options)
+    rng = np.random.default_rng(13)
+    observations, infos = env.reset(seed=30)
+    for _ in range(25):
+        observations, _, _, _, infos = env.step(random_actions(observations["action_mask"], rng))
+    other.reset(seed=30)
+    while (other.numbers < env.numbers).any():  # the games that the slots are at
+        behind = other.numbers < env.numbers
+        other.reset(options={"reset_mask": behind})
+    rows = env.rows.copy()
+    theirs, their_infos = other.set_rows(rows)
+    rows[:] = 0  # they are copied
+    ends = 0
+    for _ in range(300):
+        assert (theirs["observation"] == observations["observation"]).all()
+        assert (theirs["action_mask"] == observations["action_mask"]).all()
+        assert (their_infos["player"] == infos["player"]).all()
+        assert (other.action_masks() == env.action_masks()).all()
+        actions = random_actions(observations["action_mask"], rng)
+        observations, rewards, terminated, _, infos = env.step(actions)
+        theirs, their_rewards, their_ends, _, their_infos = other.step(actions)
+        assert rewards.tolist() == their_rewards.tolist()
+        assert terminated.tolist() == their_ends.tolist()
+        assert infos["rewards"].tolist() == their_infos["rewards"].tolist()
+        ends += int(terminated.sum())
+    assert ends > 10
+
+
+def test_slots_without_a_game_stay_idle() -> None:
+    env = CribbageVectorEnv(4)
+    env.reset(options={"game_seeds": [5, 6]})
+    observations, _ = env.set_rows(np.repeat(env.rows[:1], 4, axis=0))
+    assert env.active.tolist() == [True, True, False, False]
+    assert observations["action_mask"].any(axis=1).tolist() == [True, True, False, False]
+
+
+def test_states_that_are_refused() -> None:
+    env = CribbageVectorEnv(4)
+    env.reset(seed=1)
+    before = env.rows.copy()
+    over = before.copy()
+    over[2, PHASE] = OVER
+    for rows, message in (
+        (before[:3], r"rows must be \(4, \d+\) int16, got \(3, \d+\) int16"),
+        (before.astype(np.int64), r"rows must be \(4, \d+\) int16, got \(4, \d+\) int64"),
+        (over, "rows must be states with a decision to make; in row 2 the deal is over"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            env.set_rows(rows)
+        assert (env.rows == before).all()
+
+
+@pytest.mark.parametrize("episode", ["game", "deal"])
+def test_final_rows_are_the_states_at_the_end(episode: str) -> None:
+    n = 5
+    options: dict[str, Any] = {"rules": Rules(61), "episode": episode, "skip_forced": True}
+    vector = CribbageVectorEnv(n, **options)
+    singles = [CribbageEnv(**options) for _ in range(n)]
+    rng = np.random.default_rng(14)
+    observations, _ = vector.reset(seed=60)
+    for i, env in enumerate(singles):
+        env.reset(seed=60 + i)
+    ended = 0
+    for _ in range(200):
+        actions = random_actions(observations["action_mask"], rng)
+        observations, _, terminated, _, _ = vector.step(actions)
+        for i, env in enumerate(singles):
+            env.step(actions[i])
+            if terminated[i]:
+                assert (vector.final_rows[i] == env.game.state()).all()
+                assert vector.final_rows[i, PHASE] >= BETWEEN
+                env.reset()
+                ended += 1
+    assert ended > 15
 
 
 # --- Buffers ------------------------------------------------------------------------------------------------
