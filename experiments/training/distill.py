@@ -46,8 +46,8 @@ from experiments.training.starts import deal_starts
 from experiments.training.streams import DECKS, EXPLORATION, stream
 
 TEMPERATURES = {"discard": 0.25, "play": 1.0}
-"""Of the policies while they are learned. Scores of discards begin as known points, by which teachers mostly discard, and
-more sharply than in proportion to exp(points). What is learned takes the best discard, so the unit doesn't matter."""
+"""Of the policies while they are learned. Scores of discards begin as known points, by which teachers mostly discard,
+and more sharply than in proportion to exp(points). What is learned takes the best, so the unit doesn't matter."""
 
 
 @dataclass(frozen=True)

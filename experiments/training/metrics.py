@@ -24,7 +24,7 @@ COLUMNS = (
     "learn_seconds",
     "lr",
 )
-"""Of every learner; those of its own (:attr:`experiments.training.learner.Learner.columns`) and of evaluations follow."""
+"""Of every learner; its own (:attr:`experiments.training.learner.Learner.columns`) and those of evaluations follow."""
 
 
 def evaluation_columns(opponents: Sequence[str]) -> list[str]:

@@ -460,7 +460,7 @@ def _at_the_same_time(sweep: _Sweep, left: Sequence[SweptRun], jobs: int) -> Non
                         _end(sweep, run)
                         if running or waiting:
                             print(sweep.report(), flush=True)
-                    elif not (stop.asked and process.returncode == 130):
+                    elif not told:  # otherwise it was interrupted, whatever it made of that
                         _end(sweep, run, _last_words(sweep.folder / f"{run.name}{_LOG}", process.returncode))
                         if not (sweep.folder / run.name / "metrics.csv").exists():
                             raise UserError(f"{run.name}: {run.error}")

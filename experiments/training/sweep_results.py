@@ -85,11 +85,9 @@ def rows_of(runs: Sequence[tuple[Mapping[str, str], Mapping[str, float] | None, 
 
 
 def _estimate(name: str, values: Sequence[float]) -> Estimate:
-    estimate = t_interval(values)
-    if not name.endswith(_WIN_RATE):
-        return estimate
-    # With few seeds the interval of a rate may reach beyond what a rate can be.
-    return Estimate(estimate.value, *(min(max(bound, 0.0), 1.0) for bound in estimate[1:]))
+    """With few seeds an interval may reach beyond what a figure can be: none is below 0, no rate above 1."""
+    value, low, high = t_interval(values)
+    return Estimate(value, max(low, 0.0), min(high, 1.0 if name.endswith(_WIN_RATE) else math.inf))
 
 
 def write_csv(path: Path, keys: Sequence[str], rows: Sequence[Row]) -> None:

@@ -113,11 +113,12 @@ def test_an_agent_is_made_of_it(tmp_path: Path) -> None:
 
 def test_the_agent_neural_is_the_file_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "neural" in agent_names()
-    write(tmp_path / "x.safetensors")
-    monkeypatch.setattr(published, "SHIPPED", str(tmp_path / "x.safetensors"))
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / published.SHIPPED)
+    monkeypatch.setattr(published.resources, "files", lambda package: tmp_path)
     observations, masks = some_positions(10, 4)
     for options in ("", ":temperature=0", ":temperature=0.3,device=cpu"):
-        one, other = make_agent(f"neural{options}"), make_agent(f"{tmp_path}/x.safetensors{options}")
+        one, other = make_agent(f"neural{options}"), make_agent(f"{tmp_path}/data/neural.safetensors{options}")
         assert one.name == f"neural{options}"
         assert (one.policy(observations, masks) == other.policy(observations, masks)).all()
 

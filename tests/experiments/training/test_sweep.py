@@ -7,6 +7,8 @@ import json
 import math
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -191,10 +193,7 @@ def test_a_sweep(config_file: str, capsys: pytest.CaptureFixture[str]) -> None:
             mean, half = sum(values) / 2, 12.7062 * abs(values[0] - values[1]) / 2
             assert float(row[name]) == pytest.approx(mean, rel=1e-5)
             stem = name.removesuffix(": win rate")
-            if stem == "random":
-                low, high = max(mean - half, 0.0), min(mean + half, 1.0)
-            else:
-                low, high = mean - half, mean + half
+            low, high = max(mean - half, 0.0), min(mean + half, 1.0 if stem == "random" else math.inf)
             assert float(row[f"{stem}: low"]) == pytest.approx(low, rel=1e-4, abs=1e-4)
             assert float(row[f"{stem}: high"]) == pytest.approx(high, rel=1e-4, abs=1e-4)
     assert "run 4 of 4: learner.lr=3e-3 seed=1" in printed
@@ -335,11 +334,31 @@ def test_the_folder_of_a_sweep(config_file: str, capsys: pytest.CaptureFixture[s
 
 
 def test_several_runs_at_the_same_time(config_file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["train", config_file, "--sweep", "seed=0..1"]
+    """Interrupted as soon as one of them is under way, then taken up again."""
+    command = ["train", config_file, "budget.decisions=20000", "--sweep", "seed=0..2"]
     assert cli.main([*command, "--output", "in turn"]) == 0
-    assert cli.main([*command, "--jobs", "2"]) == 0, Path("runs/small/seed=0.log").read_text()
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        while not ended.is_set() and not list(Path("runs/small").glob("*/checkpoints")):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        assert cli.main([*command, "--jobs", "2"]) == 130
+    finally:
+        ended.set()
+    printed = capsys.readouterr()
+    assert "the same command with --resume goes on" in printed.err
+    assert not Path("runs/small/seed=2").exists()
+    begun = [seed for seed in (0, 1) if Path(f"runs/small/seed={seed}/checkpoint.pt").exists()]
+    assert begun
+    assert cli.main([*command, "--jobs", "2", "--resume"]) == 0, Path("runs/small/seed=0.log").read_text()
     columns = [name for name in table_of()[0] if "minutes" not in name]
     assert [table_of()[0][name] for name in columns] == [table_of("in turn")[0][name] for name in columns]
-    assert "decisions in 64 episodes" in Path("runs/small/seed=1.log").read_text()
-    assert "2 of 2 runs done" in capsys.readouterr().out
-    assert cli.main([*command, "--jobs", "2", "--resume"]) == 0
+    for seed in range(3):
+        sessions = json.loads(Path(f"runs/small/seed={seed}/sessions.json").read_text())
+        assert len(sessions) == (2 if seed in begun else 1)
+    assert "episodes of self-play" in Path("runs/small/seed=1.log").read_text()
+    assert "3 of 3 runs done" in capsys.readouterr().out

@@ -44,11 +44,11 @@ def test_the_same_seed_gives_the_same_weights_whatever_the_threads(learner: dict
             output=str(tmp_path / f"{number}"),
             collect={"games": 1500},  # two parts
             evaluation={"opponents": []},
-            budget={"decisions": 20_000},
+            budget={"decisions": 25_000},
         )
         assert Run(config).train()
         contents.append(read_checkpoint(tmp_path / f"{number}"))
-    assert contents[0]["training"]["decisions"] >= 20_000
+    assert contents[0]["training"]["decisions"] >= 25_000
     assert contents[0]["training"]["iteration"] >= 2
     assert same(contents[0]["weights"], contents[1]["weights"])
     assert same(contents[0]["training"]["learner"], contents[1]["training"]["learner"])
