@@ -28,7 +28,10 @@ REDUCED: dict[str, dict[str, Any]] = {
         "modules": [str(Path(__file__).parent / "reduced_teacher.py")],
         "budget": {"decisions": 200_000},
     },
-    "espg": {"learner": {"lr": 1e-2, "batch_size": 512, "rule": "neurd"}, "budget": {"decisions": 400_000}},
+    "espg": {
+        "learner": {"lr": 1e-3, "batch_size": 256, "average": 0.998, "entropy_end": 0.1, "tremble": 0.0},
+        "budget": {"decisions": 400_000},
+    },
 }
 """By ``learner.algorithm``: the sections of the config in which it differs from the others."""
 
