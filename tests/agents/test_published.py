@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,7 +117,8 @@ def test_the_agent_neural_is_the_file_of_the_package(tmp_path: Path, monkeypatch
     assert "neural" in agent_names()
     (tmp_path / "data").mkdir()
     write(tmp_path / "data" / published.SHIPPED)
-    monkeypatch.setattr(published.resources, "files", lambda package: tmp_path)
+    package = types.SimpleNamespace(files=lambda name: tmp_path, as_file=contextlib.nullcontext)
+    monkeypatch.setattr(published, "resources", package)
     observations, masks = some_positions(10, 4)
     for options in ("", ":temperature=0", ":temperature=0.3,device=cpu"):
         one, other = make_agent(f"neural{options}"), make_agent(f"{tmp_path}/data/neural.safetensors{options}")
