@@ -53,7 +53,7 @@ def config_file(tmp_path: Path) -> Path:
         ("budget.decisions=1e6", "budget.decisions: "),
         ("budget.minutes=-1", "budget.minutes: "),
         ("evaluation.games=7", "evaluation.games: an even number is needed"),
-        ("evaluation.opponents=[random, random]", "evaluation: each opponent once"),
+        ("evaluation.opponents=[random, random]", "evaluation.opponents: each opponent once"),
         ("evaluation.opponents=[rondom]", "unknown agent 'rondom'; did you mean 'random'?"),
         ("evaluation.opponents=[no/such.pt]", "no checkpoint 'no/such.pt'"),
         ("evaluation.best=greedy", "evaluation: best must be one of what is evaluated"),
