@@ -174,7 +174,7 @@ class NfspConfig(LearnerConfig):
         default="linear", description="how best responses weigh: all alike, or the later, in proportion, the more"
     )
     policy_lr: Float = Field(
-        default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy; falls like the other"
+        default=1e-3, gt=0, le=1, description="Adam's learning rate of the average policy at first; falls to zero"
     )
     policy_steps: int = Field(default=16, ge=1, le=10**6, description="batches for the average policy an iteration")
     subtract_luck: bool = Field(default=False, description="as of dmc")

@@ -22,7 +22,18 @@ _SAME: dict[str, Any] = {
 }
 
 REDUCED: dict[str, dict[str, Any]] = {
-    "dmc": {"learner": {"lr": 1e-2, "batch_size": 512, "temperature": 0.1}, "budget": {"decisions": 400_000}},
+    "dmc": {
+        "collect": {"epsilon": 0.1},
+        "network": {"play_hidden": [64, 64]},
+        "learner": {
+            "lr": 3e-3,
+            "batch_size": 256,
+            "average": 0.999,
+            "temperature": 0.13,
+            "subtract_luck": True,
+        },
+        "budget": {"decisions": 1_600_000},
+    },
     "distill": {
         "learner": {"lr": 1e-2, "batch_size": 512, "average": 0.9, "teacher": "reduced_solution"},
         "modules": [str(Path(__file__).parent / "reduced_teacher.py")],
@@ -30,6 +41,25 @@ REDUCED: dict[str, dict[str, Any]] = {
     },
     "espg": {
         "learner": {"lr": 1e-3, "batch_size": 256, "average": 0.998, "entropy_end": 0.1, "tremble": 0.0},
+        "budget": {"decisions": 400_000},
+    },
+    "nfsp": {
+        "collect": {"games": 1024},
+        "network": {"play_hidden": [64, 32]},
+        "learner": {
+            "lr": 3e-3,
+            "policy_lr": 3e-3,
+            "policy_steps": 8,
+            "batch_size": 256,
+            "average": 0.999,
+            "averaging": "uniform",
+            "memory": 400_000,
+            "subtract_luck": True,
+        },
+        "budget": {"decisions": 800_000},
+    },
+    "ppo": {
+        "learner": {"lr": 1e-3, "batch_size": 256, "average": 0.998, "entropy_end": 0.1, "subtract_luck": True},
         "budget": {"decisions": 400_000},
     },
 }

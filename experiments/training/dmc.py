@@ -1,9 +1,13 @@
-"""Deep Monte Carlo: networks learn the return that followed an action, and the agent takes the best.
+"""Deep Monte Carlo: networks learn the return that followed an action, and the agent takes the best, or nearly.
 
 After D. Zha et al., "DouZero: Mastering DouDizhu with Self-Play Deep Reinforcement Learning" (ICML 2021): self-play,
 epsilon-greedy, squared error to the undiscounted return, no bootstrapping. Here both seats share the two networks (one
 for discards, one for plays), collection and learning alternate, and each iteration's decisions are learned from while
 they are new, then forgotten.
+
+With a ``temperature`` above zero plays are drawn in proportion to exp(value / temperature), while collecting as in the
+end: where values are right, that is a logit quantal response equilibrium (R. McKelvey and T. Palfrey, 1995), which is
+exploited less than the best of values that answer each other.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import torch
 
 from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import KINDS
-from agents.neural.choice import BEST, Choice
+from agents.neural.choice import Choice
 from experiments.train_config import DmcConfig
 from experiments.training.collect import Decisions, collect, joined
 from experiments.training.learner import Figures, Learner, Setup
@@ -38,7 +42,7 @@ class DmcLearner(Learner):
     def iterate(self, iteration: int, progress: float, pool: ThreadPoolExecutor) -> Figures:
         """See :meth:`Learner.iterate`."""
         began = time.perf_counter()
-        agent = NeuralAgent("self", {kind: self.trained[kind].fast() for kind in KINDS}, self.shape.scores, BEST)
+        agent = NeuralAgent("self", {kind: self.trained[kind].fast() for kind in KINDS}, self.shape.scores, self.choice)
         parts = self.in_parts(iteration, pool, lambda numbers: collect([agent], self.config, self.league, numbers))
         samples = joined(parts)
         collected = time.perf_counter()

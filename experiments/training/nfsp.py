@@ -150,7 +150,7 @@ class NfspLearner(Learner):
                 self._memory[kind].offer(offered)
         collected = time.perf_counter()
         lr = self.lr(progress)
-        policy_lr = lr * self.settings.policy_lr / self.settings.lr
+        policy_lr = self.settings.policy_lr * (1.0 - min(progress, 1.0))
         jobs = []
         for kind, those in samples.items():
             jobs.append(self.submit(pool, self._learn_policy, kind, policy_lr, iteration))

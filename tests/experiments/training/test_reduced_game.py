@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from plain_play import Hand, Play, begin, lay, pass_turn
-from reduced_configs import REDUCED, reduced_config
+from reduced_configs import reduced_config
 from small_game_solvers import Chances, solve_by_linear_program
 
 from agents import load_modules
@@ -23,7 +23,7 @@ from cribbage_env import field
 from cribbage_env.cards import RANKS
 from experiments.training.learner import Learner, Setup
 from experiments.training.reduced import ReducedGame
-from experiments.training.run import Run, make_learner
+from experiments.training.run import LEARNERS, Run, make_learner
 
 Rule = Callable[[Hand, int | None], dict[int, float]]
 """The ranks held, and the lead that is answered (None: a lead is chosen) -> probabilities by rank."""
@@ -171,12 +171,7 @@ def trained(algorithm: str) -> Learner:
     return learner
 
 
-_OPEN = pytest.mark.xfail(strict=False, reason="open: not within 0.02 since the features' third version")
-
-
-@pytest.mark.parametrize(
-    "algorithm", [pytest.param(one, marks=_OPEN if one in ("dmc", "espg") else ()) for one in REDUCED]
-)
+@pytest.mark.parametrize("algorithm", LEARNERS)
 def test_a_learner_solves_the_reduced_game(algorithm: str) -> None:
     """To 0.02 points a deal, of what plays: a best response wins no more against it."""
     game = ReducedGame("4567")
@@ -185,7 +180,7 @@ def test_a_learner_solves_the_reduced_game(algorithm: str) -> None:
     assert play_value(game.walker, *game.policy(agent)) == pytest.approx(game.value(), abs=0.02)
 
 
-@pytest.mark.parametrize("algorithm", REDUCED)
+@pytest.mark.parametrize("algorithm", LEARNERS)
 def test_a_run_without_discards(algorithm: str, tmp_path: Path) -> None:
     """The whole way: no discard is ever made, and all figures and weights are numbers; the exploitability is noted."""
     config = reduced_config(
