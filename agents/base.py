@@ -6,6 +6,8 @@ Agents see observations only (:mod:`cribbage_env.observation`), so none can peek
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,15 @@ Keys = NDArray[np.uint64]
 
 class AgentError(ValueError):
     """A spec that names no agent, an agent that can't be made or breaks its contract; it says what is right."""
+
+
+@contextmanager
+def named_in(field: str) -> Iterator[None]:
+    """Let an :class:`AgentError` begin with the field of a config that has the spec."""
+    try:
+        yield
+    except AgentError as error:
+        raise AgentError(f"{field}: {error}") from None
 
 
 @jit

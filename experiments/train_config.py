@@ -245,7 +245,7 @@ class BudgetConfig(Config):
     """When training ends: at whichever comes first. The learning rate falls towards it."""
 
     decisions: int | None = Field(default=None, ge=1, description="decisions learned from; such a run is repeatable")
-    minutes: Float | None = Field(default=None, gt=0, le=1e6, description="time, evaluations included")
+    minutes: Float | None = Field(default=None, gt=0, le=1e6, description="time of training; evaluations do not count")
 
     @model_validator(mode="after")
     def _some(self) -> BudgetConfig:

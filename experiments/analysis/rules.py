@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr, stdtrit
 from tqdm import tqdm
 
-from agents import Agent, make_agent
+from agents import Agent, make_agent, named_in
 from agents.rule_based import RULES, Rule
 from cribbage_env.engine import PARTS
 from experiments.analysis.results import ResultTable, Row
@@ -166,7 +166,8 @@ class RulesAnalysis:
         self.worths: list[RuleWorth] = []
         """Of the rules measured so far."""
         self._whole = make_agent(AGENT)
-        self._opponent = None if config.opponent.strip() == AGENT else make_agent(config.opponent)
+        with named_in("opponent"):
+            self._opponent = None if config.opponent.strip() == AGENT else make_agent(config.opponent)
 
     def play(self, results: ResultTable) -> None:
         """Play all matches, and write the table after each rule.

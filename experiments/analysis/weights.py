@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from agents import Agent, make_agent
+from agents import Agent, make_agent, named_in
 from agents.rule_based import RULE_NAMES, RULES, RuleBasedAgent
 from experiments.analysis.results import ResultTable, Row
 from experiments.config import WeightSearchConfig, parse_config
@@ -49,7 +49,10 @@ class WeightSearch:
     def __init__(self, config: WeightSearchConfig) -> None:
         self.config = config
         self.agent, self._best = RuleBasedAgent(), RuleBasedAgent()
-        self.opponents: list[Agent] = [self._best if spec == AGENT else make_agent(spec) for spec in config.opponents]
+        with named_in("opponents"):
+            self.opponents: list[Agent] = [
+                self._best if spec == AGENT else make_agent(spec) for spec in config.opponents
+            ]
         self.rules = [at for at, name in enumerate(RULE_NAMES) if name not in FIXED]
         """The places of the rules whose weights are searched for."""
         for agent in (self.agent, self._best):

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from agents import load_modules, make_agent
+from agents import load_modules, make_agent, named_in
 from agents.equilibrium.hands import MAX_COPIES
 from agents.equilibrium.prior import UNIFORM, dealt_weights, prior_weights, training_weights
 from agents.equilibrium.solver import Solver, exploitability
@@ -89,7 +89,8 @@ class Solve:
         self._began = time.monotonic() - time.process_time()  # with the time that the imports took
         self._seconds_before = self._cpu_before = 0.0
         load_modules(config.modules)
-        self._prior = UNIFORM if config.prior == UNIFORM else make_agent(config.prior)
+        with named_in("prior"):
+            self._prior = UNIFORM if config.prior == UNIFORM else make_agent(config.prior)
         state = self._read_state() if resume else None
         if not resume:
             _check_new(self.folder, overwrite)

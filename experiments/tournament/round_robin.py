@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from agents import Agent, load_modules, make_agent
+from agents import Agent, load_modules, make_agent, named_in
 from experiments.config import EntrantConfig, TournamentConfig, UserError
 from experiments.run_folder import StopRequest
 from experiments.tournament.journal import Journal
@@ -41,7 +41,8 @@ def make_entrants(entrants: Sequence[EntrantConfig]) -> list[Agent]:
     """
     agents = []
     for entrant, name in zip(entrants, entrant_names(entrants), strict=True):
-        agent = make_agent(entrant.spec)
+        with named_in("agents"):
+            agent = make_agent(entrant.spec)
         agent.name = name
         agents.append(agent)
     return agents

@@ -11,7 +11,9 @@ the seat's choices lead to it) is below ``full_reach`` is only kept with probabi
 as many; where it is not kept, one action is drawn. In expectation nothing changes.
 
 With ``tremble`` above zero the other seat sometimes plays at random. What the traversing seat decided before that is
-not learned from, what it decides afterwards is: so it knows answers to plays that nobody makes on purpose.
+not learned from, what it decides afterwards is: so it knows answers to plays that nobody makes on purpose. A decision
+that none of ``n`` choices below it has trembled at, which is so with the chance ``(1 - tremble) ** n``, stands for as
+many as that is rare: else deals with few choices would count for more.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ MOST_PATHS = 24
 """Sequences of its own cards that a seat can try in a deal: 4!."""
 _MOST_EDGES = 1 + 4 + 12 + 24 + 24  # of a traversal: its beginning, and an action of every decision
 
-_DRAW, _KEEP, _TREMBLE, _RANDOM, _CHILD = range(5)  # what is drawn from a path's key
+_DRAW, _KEEP, _TREMBLE, _CHILD = range(4)  # what is drawn from a path's key
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Traversed:
     """(S,): how much each decision counts."""
     beginnings: NDArray[np.float64]
     """(T,): the value of each traversal at the beginning of the play."""
+    weights_of_beginnings: NDArray[np.float64]
+    """(T,): how much each of them counts; 0 if the other seat has trembled."""
     visited: int
     """How many decisions of both seats were made."""
 
@@ -212,6 +216,7 @@ def _branch(
     keys_to: NDArray[np.uint64],
     weights: NDArray[np.float64],
     voided: NDArray[np.bool_],
+    chances: NDArray[np.int64],
 ) -> int:
     """Take the actions of a step, all of them where a decision is kept: then ``weights[i]`` is above zero, and its
     candidates are edges from ``next_edge`` on. Returns how many paths there are now."""
@@ -240,6 +245,8 @@ def _branch(
             continue
         drawn = unit(combine(key, _DRAW))
         pick = 0
+        if not own:
+            chances[edges[i]] += 1
         if not own and unit(combine(key, _TREMBLE)) < tremble:
             voided[edges[i]] = True
             pick = min(int(drawn * options), options - 1)
@@ -264,17 +271,24 @@ def _back_up(
     roots: int,
     values: NDArray[np.float64],
     voided: NDArray[np.bool_],
+    chances: NDArray[np.int64],
     valid: NDArray[np.bool_],
+    below_decision: NDArray[np.int64],
 ) -> None:
-    """Give every edge its value, last decisions first; decisions before a tremble are not valid."""
+    """Give every edge its value and how many chances to tremble there were from it on, last decisions first; decisions
+    before a tremble are not valid."""
     for s in range(edge.shape[0] - 1, -1, -1):
         value = 0.0
         gone = False
+        below = 0
         for r in range(first[s], first[s + 1]):
             value += policy[r] * values[roots + r]
             gone = gone or voided[roots + r]
+            below += chances[roots + r]
         valid[s] = not gone
         values[edge[s]] = value
+        chances[edge[s]] += below
+        below_decision[s] = below
         voided[edge[s]] = voided[edge[s]] or gone
 
 
@@ -312,6 +326,7 @@ def traverse(
     now.reach[:count] = 1.0
     values = np.zeros(count * _MOST_EDGES)
     voided = np.zeros(count * _MOST_EDGES, np.bool_)
+    chances = np.zeros(count * _MOST_EDGES, np.int64)  # to tremble, on the way to an edge's end
     root = np.arange(count)  # of every edge: its traversal
     table, log = show_table(), np.zeros((0, EVENT_SIZE), np.int16)
     kept: list[tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float64]]] = []
@@ -336,7 +351,7 @@ def traverse(
         weight = np.empty(n)
         m = _branch(
             table, log, n, *now.all, policy, candidates.actions, first, answers, sampling.full_reach, sampling.explore,
-            sampling.tremble, next_edge, *after.all, weight, voided,
+            sampling.tremble, next_edge, *after.all, weight, voided, chances,
         )  # fmt: skip
         those = np.flatnonzero(weight > 0)
         if len(those):
@@ -365,7 +380,8 @@ def traverse(
     bounds = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     edge = np.concatenate(edges)
     valid = np.zeros(len(edge), np.bool_)
-    _back_up(bounds, edge, policy, count, values, voided, valid)
+    below = np.zeros(len(edge), np.int64)
+    _back_up(bounds, edge, policy, count, values, voided, chances, valid, below)
     every = np.repeat(valid, np.diff(bounds))
     measure = objective.measure(starts)
     values = (values[:next_edge] - measure.before[root, np.asarray(seats)[root]]) / measure.unit[root]
@@ -374,7 +390,8 @@ def traverse(
         known[every],
         values[count:next_edge][every].astype(np.float32),
         np.concatenate([[0], np.cumsum(np.diff(bounds)[valid])]),
-        np.concatenate(weights)[valid].astype(np.float32),
+        (np.concatenate(weights)[valid] * (1.0 - sampling.tremble) ** -below[valid]).astype(np.float32),
         values[:count].copy(),
+        ~voided[:count] * (1.0 - sampling.tremble) ** -np.where(voided[:count], 0, chances[:count]),
         visited,
     )

@@ -5,8 +5,9 @@ with another reward than points that is what the deal changed of the value of th
 
 With ``subtract_luck`` (single deals) returns lose what the action could not change, so that their
 spread is that of what is to be learned: from plays the points of the show, from discards heels and the opponent's hand;
-and of the own hand the average over all starters counts, not the one that was cut. In expectation that shifts all
-actions of a decision alike (and not at all by the starter), so the best stays the best. It is a control variate.
+and of the own hand the average over all starters counts, not the one that was cut. It is a control variate: what is
+subtracted follows from cards that no action changes, so in expectation all actions of a decision lose alike. That holds
+where the target ends a deal before its show, too, since it is the cards' worth that is subtracted, counted or not.
 """
 
 from __future__ import annotations
@@ -21,16 +22,10 @@ from numpy.typing import NDArray
 from agents.base import decision_keys
 from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import KINDS
-from cribbage_env.engine import (
-    CRIB_PART,
-    DECISIONS,
-    HAND_DEALER_PART,
-    HAND_PONE_PART,
-    HEELS_PART,
-    PART_POINTS,
-    WINNER,
-)
+from cribbage_env.cards import RANKS
+from cribbage_env.engine import DEALER, DECISIONS, KEPT, STARTER, THROWN, State
 from cribbage_env.jit import jit
+from cribbage_env.scoring import show_points, show_table
 from cribbage_env.streams import combine_arrays, unit
 from cribbage_env.vector_env import CribbageVectorEnv
 from experiments.train_config import TrainConfig
@@ -39,8 +34,8 @@ from experiments.training.objective import Objective, end_values
 from experiments.training.starts import deal_starts
 from experiments.training.streams import DECKS, EXPLORATION, stream
 
-_HANDS = (HAND_DEALER_PART, HAND_PONE_PART)
-_SHOW = (*_HANDS, CRIB_PART)
+_JACK = RANKS.index("J")
+_HEELS = 2  # points to the dealer for a jack as starter
 
 
 @dataclass(frozen=True)
@@ -197,10 +192,7 @@ def collect(
         slots, one = _ordered(steps[kind], np.array(players), numbers)
         returns = np.where(one.seats == 0, to_go[one.steps, slots], -to_go[one.steps, slots])
         if getattr(config.learner, "subtract_luck", False):
-            parts = ends[:, PART_POINTS : PART_POINTS + 12].reshape(-1, 2, 6).astype(np.float64)
-            luck = _luck(kind, parts[slots, one.seats], parts[slots, 1 - one.seats], one.known[one.taken, 0])
-            # a deal that the target cut off keeps its return
-            returns -= np.where(ends[slots, WINNER] >= 0, 0.0, measure.point[slots] * luck)
+            returns -= measure.point[slots] * _luck(kind, ends[slots], one.seats, one.known[one.taken, 0])
         one.returns[:] = returns
         samples[kind] = one
     total = to_go[0] if len(to_go) else np.zeros(games)
@@ -280,22 +272,36 @@ def entries_of(first: NDArray[np.int64], which: NDArray[np.int64]) -> NDArray[np
     return np.repeat(first[which] - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
 
 
-def _luck(
-    kind: str, own: NDArray[np.float64], other: NDArray[np.float64], known: NDArray[np.float32]
-) -> NDArray[np.float64]:
+@jit(_nrt=False)
+def _write_shown(table: NDArray[np.int8], rows: State, points: NDArray[np.float64]) -> None:
+    for i in range(len(rows)):
+        for which in range(3):
+            at = THROWN if which == 2 else KEPT + 4 * which
+            four = rows[i, at : at + 4]
+            points[i, which] = show_points(table, four[0], four[1], four[2], four[3], rows[i, STARTER], which == 2)
+
+
+def shown_points(rows: State) -> NDArray[np.float64]:
+    """What the hands of seats 0 and 1 and the crib are worth in deals (N, STATE_SIZE) after the discards: (N, 3)."""
+    points = np.empty((len(rows), 3))
+    _write_shown(show_table(), rows, points)
+    return points
+
+
+def _luck(kind: str, ends: State, seats: NDArray[np.int64], known: NDArray[np.float32]) -> NDArray[np.float64]:
     """What is subtracted from the returns (S,) of a kind, see the module.
 
     Args:
-        own, other: (S, 6) points of the acting seat and of the other one in the deal, by part.
+        ends: (S, STATE_SIZE) the states at the end of the deals.
+        seats: (S,) who acted.
         known: (S,) of discards, the kept hand's average.
     """
+    shown, at = shown_points(ends), np.arange(len(ends))
+    deals = np.where(ends[:, DEALER] == seats, 1.0, -1.0)
+    luck: NDArray[np.float64] = shown[at, seats] - shown[at, 1 - seats]
     if kind == "play":
-        shown: NDArray[np.float64] = own[:, _SHOW].sum(axis=1) - other[:, _SHOW].sum(axis=1)
-        return shown
-    heels = own[:, HEELS_PART] - other[:, HEELS_PART]
-    starter = own[:, _HANDS].sum(axis=1) - known
-    luck: NDArray[np.float64] = heels + starter - other[:, _HANDS].sum(axis=1)
-    return luck
+        return luck + deals * shown[:, 2]
+    return luck - known + deals * np.where(ends[:, STARTER] >> 2 == _JACK, _HEELS, 0)
 
 
 def joined(parts: Sequence[dict[str, Decisions]]) -> dict[str, Decisions]:

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents import Agent, make_agent
+from agents import Agent, make_agent, named_in
 from agents.base import decision_keys
 from agents.equilibrium.prior import checked_policy
 from agents.neural.agent import NeuralAgent
@@ -138,7 +138,8 @@ class DistillLearner(Learner):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.settings = setup.config.learner  # type: ignore[assignment]
-        self.teacher = make_agent(self.settings.teacher)
+        with named_in("learner.teacher"):
+            self.teacher = make_agent(self.settings.teacher)
         self.add("discard", "discard", 1.0)
         self.add("play", "play", 0.0)
 

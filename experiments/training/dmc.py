@@ -80,6 +80,7 @@ def value_regression(
     passes: int,
     iteration: int,
     stream_of: int,
+    weights: np.ndarray | None = None,
 ) -> float:
     """Learn values from what was done: the network ``name`` of a learner, squared error.
 
@@ -87,18 +88,20 @@ def value_regression(
         features: (S, K + 1); known: (S, k); returns: (S,) float32.
         lr, passes: the learning rate, and how often each sample is learned from.
         iteration, stream_of: numbers from which the order of samples follows.
+        weights: (S,) float32, how much each sample counts; None: 1.
 
     Returns:
         The mean squared error, each batch before its step.
     """
     one = learner.trained[name]
-    inputs = [torch.from_numpy(array).to(learner.device) for array in (features, known, returns)]
+    weights = np.ones(len(returns), np.float32) if weights is None else weights
+    inputs = [torch.from_numpy(array).to(learner.device) for array in (features, known, returns, weights)]
     total, count = torch.zeros((), dtype=torch.float64, device=learner.device), 0
     for repeat in range(passes):
         for batch in learner.batches(len(returns), iteration, stream_of, repeat):
             rows = torch.from_numpy(batch).to(learner.device)
             error = one.network(inputs[0][rows], inputs[1][rows]) - inputs[2][rows]
-            loss = error.square().sum() / max(1, len(batch))
+            loss = (inputs[3][rows] * error.square()).sum() / max(1, len(batch))
             one.step(loss, None, lr, len(batch))
             total += loss.detach() * len(batch)
             count += len(batch)

@@ -38,23 +38,20 @@ from cribbage_env.engine import (
     DECISIONS,
     DISCARD,
     EVENT_SIZE,
-    KEPT,
     NUM_ACTIONS,
     PHASE,
     PLAYER,
-    STARTER,
-    THROWN,
     State,
     apply,
 )
 from cribbage_env.jit import jit
 from cribbage_env.observation import OBSERVATION_SIZE
 from cribbage_env.options import POINTS_REWARD
-from cribbage_env.scoring import show_points, show_table
+from cribbage_env.scoring import show_table
 from cribbage_env.streams import combine_arrays
 from experiments.train_config import EspgConfig
 from experiments.training.branching import Sampling, Traversed, show_states, traverse
-from experiments.training.collect import draw_candidates, entries_of, explored
+from experiments.training.collect import draw_candidates, entries_of, explored, shown_points
 from experiments.training.dmc import value_regression
 from experiments.training.league import ITSELF
 from experiments.training.learner import Figures, Learner, Setup, geometric, load_weights
@@ -68,11 +65,12 @@ _NETWORKS = ("discard", "play")
 
 @dataclass(frozen=True)
 class _Thrown:
-    """S discards: what was thrown, and what it came to."""
+    """S discards: what was thrown, what it came to, and how much that counts."""
 
     features: NDArray[np.int32]
     known: NDArray[np.float32]
     returns: NDArray[np.float32]
+    weights: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -86,16 +84,6 @@ def _throw(table: NDArray[np.int8], rows: State, actions: NDArray[np.int64], log
     for i in range(len(rows)):
         if rows[i, PHASE] == DISCARD:
             apply(table, rows[i], actions[i], log)
-
-
-@jit(_nrt=False)
-def _show_points(table: NDArray[np.int8], rows: State, points: NDArray[np.float64]) -> None:
-    """Write what the hands of seats 0 and 1 and the crib are worth, (N, 3)."""
-    for i in range(len(rows)):
-        for which in range(3):
-            at = THROWN if which == 2 else KEPT + 4 * which
-            four = rows[i, at : at + 4]
-            points[i, which] = show_points(table, four[0], four[1], four[2], four[3], rows[i, STARTER], which == 2)
 
 
 @jit(_nrt=False)
@@ -257,12 +245,15 @@ class EspgLearner(Learner):
             self.league if drawn is not None else None,
             drawn,
         )
-        value = np.zeros((len(numbers), 2))  # of the play to each seat
-        value[every, seats] = plays.beginnings
-        traversals = np.bincount(every, minlength=len(numbers))
-        value = (value - value[:, ::-1]) / np.maximum(traversals, 1)[:, None]  # zero-sum: the mean of what is known
+        value, weight = np.zeros((2, len(numbers), 2))  # of the play to each seat
+        value[every, seats] = plays.weights_of_beginnings * plays.beginnings
+        weight[every, seats] = plays.weights_of_beginnings
+        total = weight.sum(axis=1)
+        # zero-sum: the mean of what is known
+        value = (value - value[:, ::-1]) / np.where(total > 0.0, total, 1.0)[:, None]
         self.league.record(opponents, value[np.arange(len(numbers)), own_seats])
-        return _Part(plays, self._thrown(discards, rows, value))
+        traversals = np.bincount(every, minlength=len(numbers))
+        return _Part(plays, self._thrown(discards, rows, value, total / np.maximum(traversals, 1)))
 
     def _discard(
         self,
@@ -302,14 +293,15 @@ class EspgLearner(Learner):
         discards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]],
         rows: State,
         value: NDArray[np.float64],
+        weight: NDArray[np.float64],
     ) -> _Thrown:
+        """The discards of N deals, with the value (N, 2) of their play to each seat and what it counts (N,)."""
         deals, seats = (np.concatenate([one[at] for one in discards]) for at in (0, 1))
         features = np.concatenate([one[2] for one in discards])
         known = np.concatenate([one[3] for one in discards])
         returns = value[deals, seats]
         if len(deals):
-            show = np.zeros((len(rows), 3))
-            _show_points(show_table(), rows, show)
+            show = shown_points(rows)
             point = self._objective.measure(rows).point[deals]
             if self._objective.kind == POINTS_REWARD:  # the play alone is in the values
                 own_crib = np.where(rows[deals, DEALER] == seats, 1.0, -1.0)
@@ -317,12 +309,12 @@ class EspgLearner(Learner):
             else:  # everything is, and what the discard could not change is taken out: a control variate
                 luck = show[deals, seats] - known[:, 0] - show[deals, 1 - seats]
                 returns = returns - point * luck
-        return _Thrown(features, known, returns.astype(np.float32))
+        return _Thrown(features, known, returns.astype(np.float32), weight[deals].astype(np.float32))
 
     def _learn_discards(self, thrown: _Thrown, lr: float, iteration: int) -> Figures:
         loss = value_regression(
             self, "discard", thrown.features, thrown.known, thrown.returns, lr, self.settings.passes, iteration,
-            _DISCARD_BATCHES,
+            _DISCARD_BATCHES, thrown.weights,
         )  # fmt: skip
         variance = float(thrown.returns.var(dtype=np.float64)) if len(thrown.returns) else 0.0
         return {"loss_discard": loss, "explained_discard": 1.0 - loss / variance if variance > 0 else 0.0}
@@ -358,5 +350,6 @@ def _all_plays(parts: list[Traversed]) -> Traversed:
         np.concatenate([[0], np.cumsum(sizes)]),
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.beginnings for part in parts]),
+        np.concatenate([part.weights_of_beginnings for part in parts]),
         sum(part.visited for part in parts),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from agents import Agent, make_agent
+from agents import Agent, make_agent, named_in
 from agents.equilibrium.infosets import agent_policy
 from agents.equilibrium.prior import UNIFORM
 from agents.equilibrium.solver import exploitability
@@ -46,10 +46,12 @@ class Evaluator:
     def __init__(self, config: TrainConfig, threads: int) -> None:
         self._config = config
         self._threads = threads
-        self._opponents = [make_agent(spec) for spec in config.evaluation.opponents]
+        with named_in("evaluation.opponents"):
+            self._opponents = [make_agent(spec) for spec in config.evaluation.opponents]
         settings = config.evaluation.exploitability
         if settings is not None and settings.prior not in (OWN, UNIFORM):
-            make_agent(settings.prior)  # an unknown one is said at once
+            with named_in("evaluation.exploitability.prior"):
+                make_agent(settings.prior)  # an unknown one is said at once
         self._hands: KeptHands | None = None  # of a prior that does not change
 
     def matches(self, agent: Agent, final: bool, stop: Callable[[], bool], pool: Executor) -> list[Evaluation]:

@@ -33,7 +33,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.base import AgentError, Keys, Masks, Observations
+from agents.base import AgentError, Keys, Masks, Observations, named_in
 from agents.neural.agent import NeuralAgent, choose_device, content_agent
 from agents.neural.checkpoint import checkpoint_bytes, read_checkpoint
 from agents.opponents import OpponentLike, Opponents
@@ -98,7 +98,8 @@ class League:
         self._ranks = Ranks() if ranks is None else ranks
         self._folder = folder
         fixed: dict[OpponentLike, float] = {spec: share for spec, share in config.opponents.agents.items() if share > 0}
-        self._fixed = Opponents(fixed) if fixed else None
+        with named_in("opponents.agents"):
+            self._fixed = Opponents(fixed) if fixed else None
         self._shares = list(fixed.values())
         self._pool = config.opponents.pool
         self._device = choose_device(config.device) if device is None else device

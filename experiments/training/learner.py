@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.base import named_in
 from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import KINDS, NetworkShape
 from agents.neural.choice import Choice
@@ -190,7 +191,8 @@ class Learner(ABC):
             setup.config.network.scores,
         )
         start = setup.config.network.start
-        self._start = read_weights(start) if start is not None else None
+        with named_in("network.start"):
+            self._start = read_weights(start) if start is not None else None
         self.trained: dict[str, Trained] = {}
         """By name; ``discard`` and ``play`` are what plays."""
 

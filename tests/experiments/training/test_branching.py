@@ -386,16 +386,48 @@ def after_last_replies(game: Game, seat: int) -> set[bytes]:
 
 def test_trembles_are_as_frequent_as_said_and_leave_values_true() -> None:
     repeats, tremble = 3000, 0.05
-    for game in games_in_play(2, seed=10):
-        score = policy_against(0, game)
-        first = explore_all(game, 0, score).decisions[0]
+    for game in games_in_play(3, seed=10):
+        seat = game.pone  # before whose lead nobody can have trembled
+        score = policy_against(seat, game)
+        first = explore_all(game, seat, score).decisions[0]
         assert first.replies >= 6
-        rows, seats = np.repeat(starts_of([game]), repeats, axis=0), np.zeros(repeats, np.int64)
+        rows, seats = np.repeat(starts_of([game]), repeats, axis=0), np.full(repeats, seat, np.int64)
         made = traverse(rows, seats, some_keys(repeats), score, POINTS, Sampling(1e-9, 0.0, tremble, False))
         valid = [values for features, values, _ in decisions_of(made) if features == first.features]
+        weights = [weight for features, _, weight in decisions_of(made) if features == first.features]
         likely = (1 - tremble) ** first.replies
+        assert weights == pytest.approx([1 / likely] * len(weights), rel=1e-5)
         assert len(valid) / repeats == pytest.approx(likely, abs=4 * np.sqrt(likely * (1 - likely) / repeats))
         assert all(values == pytest.approx(first.values, abs=1e-4) for values in valid)
+
+
+def test_what_no_tremble_has_spoiled_stands_for_what_one_has() -> None:
+    """Sums over the decisions of the same deals against a policy that draws, with trembles and without."""
+    empty = play_features(False).first("opponent_laid") + 13, play_features(False).first("own_laid") + 13
+    differences = []
+    for part in range(30):
+        rows = np.repeat(starts_of(games_in_play(20, seed=200 + part)), 16, axis=0)
+        seats = np.tile([0, 1], len(rows) // 2)
+        sums = []
+        for number, tremble in enumerate((0.0, 0.05)):
+            sampling = Sampling(1e-9, 0.1, tremble, False)
+            made = traverse(rows, seats, some_keys(len(rows), 2 * part + number), Policy(), POINTS, sampling)
+            whole, leads = made.weights_of_beginnings, (made.features[:, [0, 4]] == empty).all(axis=1)
+            assert tremble == 0.0 or 0.1 < (whole == 0.0).mean() < 0.9
+            weights = np.repeat(made.weights, np.diff(made.first))[leads]
+            figures = [
+                whole.sum(),
+                (whole * made.beginnings).sum(),
+                (whole * made.beginnings**2).sum(),
+                weights.sum(),
+                (weights * made.values[leads]).sum(),
+                (weights * made.values[leads] ** 2).sum(),
+            ]
+            sums.append(np.array(figures) / len(rows))
+        differences.append(sums[1] - sums[0])
+    mean, error = np.mean(differences, axis=0), np.std(differences, axis=0, ddof=1) / np.sqrt(len(differences))
+    assert (np.abs(mean) <= 4.5 * error).all()
+    assert (error < [0.05, 0.15, 1.0, 0.15, 0.4, 2.0]).all()
 
 
 def test_deals_in_which_nobody_has_a_choice() -> None:

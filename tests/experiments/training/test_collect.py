@@ -17,7 +17,7 @@ from agents.neural.agent import NeuralAgent, load_agent
 from agents.neural.checkpoint import KINDS
 from agents.neural.choice import Choice
 from agents.neural.features import discard_candidates, play_candidates
-from cribbage_env import Game
+from cribbage_env import Game, score_hand
 from cribbage_env.engine import DECISIONS
 from cribbage_env.streams import combine_arrays
 from experiments.train_config import TrainConfig
@@ -222,13 +222,38 @@ def test_whole_games_for_wins(tmp_path: Path) -> None:
         assert len({*(samples["play"].returns[of_game] * (1 - 2 * samples["play"].seats[of_game]))}) == 1
 
 
-def test_a_deal_that_ends_the_game_keeps_its_return(agent: NeuralAgent) -> None:
-    """With a target that a deal reaches, returns stay what the scores say, luck and all."""
-    samples = [
-        collected(small(rules={"target": 5}, learner={"subtract_luck": luck}), agent, 0, 50) for luck in (True, False)
-    ]
+def test_luck_is_what_the_cards_are_worth_even_if_the_target_ends_the_deal_before_they_count(
+    agent: NeuralAgent,
+) -> None:
+    """Else deals that go on would lose luck that deals which end keep, and that depends on the action."""
+    configs = [small(rules={"target": 9}, learner={"subtract_luck": luck}) for luck in (True, False)]
+    without, with_luck = (collected(config, agent, 0, 60) for config in configs)
+    decks = np.full(60, stream(configs[0].seed, DECKS), np.uint64)
+    seeds, ended = combine_arrays(decks, np.arange(60)), 0
     for kind in KINDS:
-        assert (samples[0][kind].returns == samples[1][kind].returns).all()
+        for at, (number, seat) in enumerate(zip(without[kind].episodes, without[kind].seats, strict=True)):
+            game = Game(seed=int(seeds[number]), dealer=int(number) % 2)
+            of_deal = [
+                (int(one), without["discard"].chosen[np.flatnonzero(those)[0]])
+                for one in (1 - number % 2, number % 2)
+                for those in [(without["discard"].episodes == number) & (without["discard"].seats == one)]
+            ]
+            for one, chosen in of_deal:
+                assert game.player == one
+                game.step(int(chosen))  # all discards are candidates, in order
+            starter = game.starter
+            assert starter is not None
+            hands = [score_hand(game.kept(one), starter).total for one in (seat, 1 - seat)]
+            own = 1 if game.dealer == seat else -1
+            luck = hands[0] - hands[1]
+            if kind == "play":
+                luck += own * score_hand([*game.thrown(0), *game.thrown(1)], starter, is_crib=True).total
+            else:
+                luck += own * 2 * (starter // 4 == 10) - float(without[kind].known[without[kind].taken[at], 0])
+            difference = with_luck[kind].returns[at] - without[kind].returns[at]
+            assert difference == pytest.approx(luck, abs=1e-4)
+            ended += abs(with_luck[kind].returns[at]) < 5
+    assert ended > 20
 
 
 def test_deals_without_discards(agent: NeuralAgent) -> None:
