@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from agents.neural.choice import MIN_TEMPERATURE
 from cribbage_env.cards import RANKS
 from cribbage_env.streams import MAX_SEED
 from experiments.config import Config, Float, PairedGames, RulesConfig
@@ -14,7 +15,9 @@ from experiments.config import Config, Float, PairedGames, RulesConfig
 class ReducedConfig(Config):
     """A small game inside the real one, to see that a learner learns: both seats hold two cards, the count is new."""
 
-    ranks: str = Field("4567", description="the ranks that the two cards of both seats are dealt from, such as 4567")
+    ranks: Annotated[str, BeforeValidator(lambda ranks: str(ranks) if isinstance(ranks, int) else ranks)] = Field(
+        "4567", description="the ranks that the two cards of both seats are dealt from, such as 4567"
+    )
 
     @field_validator("ranks")
     @classmethod
@@ -45,11 +48,18 @@ class CollectConfig(Config):
     )
     games: int = Field(default=4096, ge=1, le=2**17, description="episodes an iteration, played side by side")
     epsilon: Float = Field(
-        default=0.05, ge=0, le=1, description="how often a legal action is drawn at random to explore"
+        default=0.05, ge=0, le=1, description="how often a legal action is drawn at random to explore; not by ppo"
     )
     reduced: ReducedConfig | None = Field(default=None, description="a small game in place of whole deals, for tests")
 
 
+def _usable(temperature: float) -> float:
+    if 0.0 < temperature < MIN_TEMPERATURE:
+        raise ValueError(f"must be 0 or at least {MIN_TEMPERATURE}")
+    return temperature
+
+
+Temperature = Annotated[Float, Field(ge=0, le=100), AfterValidator(_usable)]
 Width = Annotated[int, Field(ge=1, le=512)]  # as agents.neural.networks.MAX_WIDTH
 
 
@@ -75,7 +85,7 @@ class LearnerConfig(Config):
     lr: Float = Field(default=3e-3, gt=0, le=1, description="Adam's learning rate at the beginning")
     lr_end: Float = Field(default=0.0, ge=0, le=1, description="at the end of the budget; in between it falls linearly")
     batch_size: int = Field(
-        default=1024, ge=1, le=2**20, description="samples a step (up to twice as many in small iterations)"
+        default=1024, ge=1, le=2**20, description="samples a step; an iteration's are divided evenly"
     )
     max_grad_norm: Float = Field(default=10.0, gt=0, le=1e9, description="gradients longer than this are cut to it")
     average: Float = Field(
@@ -100,11 +110,9 @@ class DmcConfig(LearnerConfig):
     subtract_luck: bool = Field(
         default=False, description="take out of the returns what an action cannot change; for single deals"
     )
-    temperature: Float = Field(
+    temperature: Temperature = Field(
         default=0.0,
-        ge=0,
-        le=100,
-        description="of plays, in units of reward; 0: the best, as discards always are",
+        description="of plays, in units of reward, collecting and in the end; 0: the best, as discards always are",
     )
 
 
@@ -122,8 +130,8 @@ class EspgConfig(LearnerConfig):
     )
     explore: Float = Field(default=0.1, ge=0, le=1, description="share of random play in the weights of decisions")
     tremble: Float = Field(default=0.02, ge=0, lt=1, description="how often the other seat plays at random")
-    temperature: Float = Field(
-        default=0.1, ge=0, le=100, description="of discards while collecting, in points; what is learned takes the best"
+    temperature: Temperature = Field(
+        default=0.1, description="of discards while collecting, in points; what is learned takes the best"
     )
     passes: int = Field(default=1, ge=1, le=100, description="how often each sample is learned from")
 
@@ -219,6 +227,12 @@ class PoolConfig(Config):
         default=None, min_length=1, description="a folder of checkpoints that are in it from the start"
     )
 
+    @model_validator(mode="after")
+    def _met(self) -> PoolConfig:
+        if self.folder is not None and self.share == 0:
+            raise ValueError(f"folder needs a share above 0, else nobody of {self.folder!r} is met")
+        return self
+
 
 class OpponentsConfig(Config):
     """Whom the learner meets: itself in what the other shares leave."""
@@ -299,6 +313,10 @@ class CheckpointConfig(Config):
 
     every: int = Field(default=1_000_000, ge=1, description="decisions between checkpoints")
     keep: int = Field(default=3, ge=0, le=10_000, description="how many of the last ones stay in checkpoints/")
+
+
+FREE_TO_CHANGE = ("output", "threads")
+"""Keys that may differ when a run goes on: they don't change what is learned."""
 
 
 class TrainConfig(Config):

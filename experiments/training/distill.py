@@ -1,11 +1,12 @@
 """Imitation of a teacher: the networks learn what another agent does, where the student itself gets to.
 
-DAgger (S. Ross, G. Gordon, D. Bagnell, "A reduction of imitation learning and structured prediction to no-regret online
-learning", AISTATS 2011): the states come from the student's own play (a share ``mix`` of what is played can be the
-teacher's), and the teacher is asked at each of them, for its whole policy. With the policy ``pi``, a softmax of the
-network's scores over the candidates of a decision, and the teacher's ``t``, the loss is the cross-entropy
-``-sum t log pi``; its gradient by the scores is ``pi - t``. Cards of one rank are one candidate, of which the
-teacher's probabilities are added up.
+After DAgger (S. Ross, G. Gordon, D. Bagnell, "A reduction of imitation learning and structured prediction to no-regret
+online learning", AISTATS 2011): the states come from the student's own play (a share ``mix`` of what is played can be
+the teacher's), and the teacher is asked at each of them, for its whole policy. New states cost little here, so each is
+learned from once: no dataset is aggregated, the student is a no-regret learner by its gradient steps. With the policy
+``pi``, a softmax of the network's scores over the candidates of a decision, and the teacher's ``t``, the loss is the
+cross-entropy ``-sum t log pi``; its gradient by the scores is ``pi - t``. Cards of one rank are one candidate, of which
+the teacher's probabilities are added up.
 
 What counts in the end is what a best response could win, and that goes where the student errs, not where the student
 itself would go. How much a mistake costs is in proportion to how likely the student's own choices lead there, whatever
@@ -43,7 +44,7 @@ from experiments.training.collect import draw_candidates, entries_of
 from experiments.training.league import ITSELF, League
 from experiments.training.learner import PART, Figures, Learner, Setup
 from experiments.training.starts import deal_starts
-from experiments.training.streams import DECKS, EXPLORATION, stream
+from experiments.training.streams import DECKS, EXPLORATION, stream, units
 
 TEMPERATURES = {"discard": 0.25, "play": 1.0}
 """Of the policies while they are learned. Scores of discards begin as known points, by which teachers mostly discard,
@@ -317,4 +318,4 @@ def _joined(steps: Mapping[str, Sequence[Answers]], scores: bool) -> dict[str, A
 def _drawn(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Two numbers in [0, 1) for each key (S,): (2, S), from other streams than an action's."""
     streams = [combine_arrays(keys, np.full(len(keys), number)) for number in (1, 2)]
-    return (np.array(streams) >> np.uint64(11)).astype(np.float64) / float(2**53)
+    return units(np.array(streams))

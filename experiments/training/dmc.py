@@ -37,7 +37,7 @@ class DmcLearner(Learner):
         self.settings = setup.config.learner  # type: ignore[assignment]
         self.choice = Choice(discard=0.0, play=self.settings.temperature)
         for kind in KINDS:
-            self.add(kind, kind, 1.0 if self.config.collect.reward == "points" else 0.0)
+            self.add(kind, kind, self.known_weight)
 
     def iterate(self, iteration: int, progress: float, pool: ThreadPoolExecutor) -> Figures:
         """See :meth:`Learner.iterate`."""
@@ -66,8 +66,13 @@ class DmcLearner(Learner):
             self, one.name, samples.features[taken], samples.known[taken], samples.returns, lr, self.settings.passes,
             iteration, KINDS.index(kind),
         )  # fmt: skip
-        variance = float(samples.returns.var(dtype=np.float64)) if len(samples) else 0.0
-        return {f"loss_{kind}": loss, f"explained_{kind}": 1.0 - loss / variance if variance > 0 else 0.0}
+        return {f"loss_{kind}": loss, f"explained_{kind}": explained(loss, samples.returns)}
+
+
+def explained(loss: float, returns: np.ndarray) -> float:
+    """The part of the variance of returns that a mean squared error leaves explained; 0 where nothing varies."""
+    variance = float(returns.var(dtype=np.float64)) if len(returns) else 0.0
+    return 1.0 - loss / variance if variance > 0 else 0.0
 
 
 def value_regression(

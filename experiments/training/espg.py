@@ -31,6 +31,7 @@ import torch
 from numpy.typing import NDArray
 
 from agents.neural.agent import NeuralAgent
+from agents.neural.checkpoint import KINDS
 from agents.neural.choice import Choice
 from agents.neural.networks import CandidateNetwork, FastNetwork
 from cribbage_env.engine import (
@@ -52,7 +53,7 @@ from cribbage_env.streams import combine_arrays
 from experiments.train_config import EspgConfig
 from experiments.training.branching import Sampling, Traversed, show_states, traverse
 from experiments.training.collect import draw_candidates, entries_of, explored, shown_points
-from experiments.training.dmc import value_regression
+from experiments.training.dmc import explained, value_regression
 from experiments.training.league import ITSELF
 from experiments.training.learner import Figures, Learner, Setup, geometric, load_weights
 from experiments.training.objective import Objective
@@ -60,7 +61,6 @@ from experiments.training.starts import deal_starts
 from experiments.training.streams import EXPLORATION, stream
 
 _PLAY_BATCHES, _DISCARD_BATCHES = 1, 0
-_NETWORKS = ("discard", "play")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class EspgLearner(Learner):
         self._behind = None
         coming = None
         if self._overlaps:
-            self._behind = {name: copy.deepcopy(self.trained[name].network) for name in _NETWORKS}
+            self._behind = {name: copy.deepcopy(self.trained[name].network) for name in KINDS}
             agent = self._collector()
             coming = self.start_parts(iteration + 1, pool, lambda numbers: self._collect(agent, numbers))
         plays = _all_plays([part.plays for part in parts])
@@ -208,13 +208,13 @@ class EspgLearner(Learner):
         self._ahead = None
         self._behind = None
         if "behind" in state:
-            self._behind = {name: copy.deepcopy(self.trained[name].network) for name in _NETWORKS}
+            self._behind = {name: copy.deepcopy(self.trained[name].network) for name in KINDS}
             for name, network in self._behind.items():
                 load_weights(network, state["behind"][name], name)
 
     def _collector(self) -> NeuralAgent:
         """The agent that collects: with the weights as they are, or those from before."""
-        networks = self._behind or {name: self.trained[name].network for name in _NETWORKS}
+        networks = self._behind or {name: self.trained[name].network for name in KINDS}
         return NeuralAgent(
             "self",
             {name: FastNetwork(network) for name, network in networks.items()},
@@ -316,8 +316,7 @@ class EspgLearner(Learner):
             self, "discard", thrown.features, thrown.known, thrown.returns, lr, self.settings.passes, iteration,
             _DISCARD_BATCHES, thrown.weights,
         )  # fmt: skip
-        variance = float(thrown.returns.var(dtype=np.float64)) if len(thrown.returns) else 0.0
-        return {"loss_discard": loss, "explained_discard": 1.0 - loss / variance if variance > 0 else 0.0}
+        return {"loss_discard": loss, "explained_discard": explained(loss, thrown.returns)}
 
     def _learn_plays(self, plays: Traversed, lr: float, tau: float, iteration: int) -> Figures:
         play = self.trained["play"]

@@ -42,7 +42,7 @@ from experiments.config import UserError
 from experiments.run_folder import write_whole
 from experiments.train_config import PoolConfig, TrainConfig
 from experiments.training.ranks import Ranks
-from experiments.training.streams import OPPONENTS, SEATS, stream
+from experiments.training.streams import OPPONENTS, SEATS, stream, units
 
 ITSELF = -1
 MEMORY = 0.95
@@ -317,5 +317,4 @@ def _when(path: Path) -> tuple[int, str]:
 
 def _units(key: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     """A number in [0, 1) for each of the numbers."""
-    drawn = combine_arrays(np.full(len(numbers), key, np.uint64), numbers)
-    return (drawn >> np.uint64(11)).astype(np.float64) / float(2**53)
+    return units(combine_arrays(np.full(len(numbers), key, np.uint64), numbers))

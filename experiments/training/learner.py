@@ -37,6 +37,9 @@ PART = 1024
 """Episodes collected together: enough for large batches, few enough for the cache."""
 
 
+_BY_VALUE = ("dmc",)  # learners whose scores of plays are values, not logits
+
+
 class NotFinite(Exception):
     """A loss, gradient or weight that is no finite number; it says where."""
 
@@ -193,8 +196,22 @@ class Learner(ABC):
         start = setup.config.network.start
         with named_in("network.start"):
             self._start = read_weights(start) if start is not None else None
+        if self._start is not None:
+            self._check_start(self._start)
         self.trained: dict[str, Trained] = {}
         """By name; ``discard`` and ``play`` are what plays."""
+
+    def _check_start(self, content: Mapping[str, Any]) -> None:
+        """Raise UserError if what the run is to begin with gives plays another kind of scores."""
+        began = content.get("config") or content.get("training", {}).get("config") or {}
+        other = began.get("learner", {}).get("algorithm")
+        own = self.config.learner.algorithm
+        if other is not None and (other in _BY_VALUE) != (own in _BY_VALUE):
+            said = {True: "values", False: "logits"}
+            raise UserError(
+                f"network.start: {self.config.network.start!r} was learned by {other}, whose scores of plays are "
+                f"{said[other in _BY_VALUE]}; those of {own} are {said[own in _BY_VALUE]}"
+            )
 
     def add(self, name: str, kind: str, known_weight: float) -> Trained:
         """A new network, known by ``name``, for a kind of decision."""
@@ -205,6 +222,14 @@ class Learner(ABC):
         learner = self.config.learner
         self.trained[name] = Trained(network, learner.average, learner.max_grad_norm, self.ranks, name)
         return self.trained[name]
+
+    @property
+    def known_weight(self) -> float:
+        """With what the points that are known of a candidate count in a new value network: 1 where values are points,
+        as those of deals always are, 0 where they are not.
+        """
+        collect = self.config.collect
+        return 1.0 if collect.episode == "deal" or collect.reward == "points" else 0.0
 
     @abstractmethod
     def iterate(self, iteration: int, progress: float, pool: ThreadPoolExecutor) -> Figures:

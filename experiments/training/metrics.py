@@ -50,21 +50,18 @@ class Metrics:
         self.training_seconds = float(rows[-1]["training_seconds"]) if rows else 0.0
         """The same without evaluations."""
         with replacing(self._path) as temporary:
-            temporary.write_text(
-                self._line(dict(zip(self._columns, self._columns, strict=True)))
-                + "".join(self._line(row) for row in rows),
-                encoding="utf-8",
-            )
+            temporary.write_text("".join(map(self._line, [self._heading, *rows])), encoding="utf-8")
         self._board = SummaryWriter(str(folder), purge_step=int(rows[-1]["decisions"]) + 1 if rows else None)
 
     def write(self, row: Mapping[str, float]) -> None:
         """Append a row; columns it does not have stay blank."""
-        texts = {name: f"{row[name]:.7g}" if isinstance(row[name], float) else str(row[name]) for name in row}
         with self._path.open("ab") as file:
-            file.write(self._line(texts).encode())  # in one piece
+            file.write(self._line({name: _cell(value) for name, value in row.items()}).encode())  # in one piece
             file.flush()
             os.fsync(file.fileno())
-        step = int(row["decisions"])
+        self._chart(int(row["decisions"]), row)
+
+    def _chart(self, step: int, row: Mapping[str, float]) -> None:
         for name, value in row.items():
             if name.endswith(": win rate"):
                 self._board.add_scalar(f"evaluation/{name.removesuffix(': win rate')}", value, step)
@@ -72,14 +69,33 @@ class Metrics:
                 self._board.add_scalar(f"{tag}/{name}", value, step)
         self._board.flush()
 
+    def complete(self, figures: Mapping[str, float]) -> None:
+        """Add figures to the last row, of an evaluation that had been interrupted."""
+        rows = list(read_rows(self._path))
+        if not rows:  # somebody took the file away
+            return
+        last = rows.pop()
+        last |= {name: _cell(value) for name, value in figures.items()}
+        with replacing(self._path) as temporary:
+            temporary.write_text("".join(map(self._line, [self._heading, *rows, last])), encoding="utf-8")
+        self._chart(int(last["decisions"]), figures)
+
     def close(self) -> None:
         """Close TensorBoard's event file."""
         self._board.close()
+
+    @property
+    def _heading(self) -> dict[str, str]:
+        return {name: name for name in self._columns}
 
     def _line(self, row: Mapping[str, str]) -> str:
         buffer = io.StringIO()
         csv.DictWriter(buffer, self._columns, restval="", extrasaction="ignore", lineterminator="\n").writerow(row)
         return buffer.getvalue()
+
+
+def _cell(value: float) -> str:
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
 def _tag(name: str) -> str | None:

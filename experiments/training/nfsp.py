@@ -8,6 +8,8 @@ equilibrium. Here, for discards and plays each,
 * an *average policy* network learns by cross-entropy what best responses have chosen over the whole run, from a
   memory with a uniform sample of it (:mod:`experiments.training.reservoir`).
 
+While collecting, its discards are drawn from it; in the end the likeliest is taken, and plays below 1 % are left out.
+
 Each seat of each episode plays its best response with the probability ``anticipatory``, else the average policy, so
 that best responses answer mostly the average. What goes into the memory are the decisions of the seats that play their
 best response: not the action that exploration took, but the best one.
@@ -42,10 +44,10 @@ from cribbage_env.jit import jit
 from cribbage_env.streams import combine_arrays
 from experiments.train_config import NfspConfig
 from experiments.training.collect import Decisions, collect, entries_of, explored, joined
-from experiments.training.dmc import value_regression
+from experiments.training.dmc import explained, value_regression
 from experiments.training.learner import Figures, Learner, Setup
 from experiments.training.reservoir import Remembered, Reservoir
-from experiments.training.streams import BATCHES, MEMORY, stream
+from experiments.training.streams import BATCHES, MEMORY, stream, units
 
 _BEST_RESPONSE, _AVERAGE = 0, 1  # the policies that collect
 _SEATED = len(KINDS)  # of the streams of the memory: the first are of what is kept, by kind
@@ -126,12 +128,11 @@ class NfspLearner(Learner):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.settings = setup.config.learner  # type: ignore[assignment]
-        known_weight = 1.0 if self.config.collect.episode == "deal" else 0.0  # deals are worth points
         self._sampling = Choice(_DISCARD_TEMPERATURE, 1.0)
-        self.add("discard", "discard", known_weight)
+        self.add("discard", "discard", self.known_weight)
         self.add("play", "play", 0.0)
         for kind in KINDS:
-            self.add(_best(kind), kind, known_weight)
+            self.add(_best(kind), kind, self.known_weight)
         of_discards = max(1, self.settings.memory // _DISCARDS_SHARE)
         room = {"discard": of_discards, "play": max(1, self.settings.memory - of_discards)}
         self._memory = {
@@ -195,8 +196,8 @@ class NfspLearner(Learner):
         seated = np.empty((len(numbers), 2), np.int64)
         for seat in range(2):
             key = stream(self.config.seed, MEMORY, _SEATED + seat)
-            drawn = combine_arrays(np.full(len(numbers), key, np.uint64), numbers) >> np.uint64(11)
-            answers = drawn.astype(np.float64) / float(2**53) < self.settings.anticipatory
+            drawn = units(combine_arrays(np.full(len(numbers), key, np.uint64), numbers))
+            answers = drawn < self.settings.anticipatory
             seated[:, seat] = np.where(answers, _BEST_RESPONSE, _AVERAGE)
         return seated
 
@@ -233,10 +234,9 @@ class NfspLearner(Learner):
             self, _best(kind), samples.features[taken], samples.known[taken], returns, lr, self.settings.passes,
             iteration, KINDS.index(kind),
         )  # fmt: skip
-        variance = float(returns.var(dtype=np.float64)) if len(returns) else 0.0
         return {
             f"loss_{kind}": loss,
-            f"explained_{kind}": 1.0 - loss / variance if variance > 0 else 0.0,
+            f"explained_{kind}": explained(loss, returns),
             "decisions": float(len(which)),
         }
 

@@ -13,8 +13,9 @@ With the ratio r = pi(a) / pi_old(a) of the action taken and its advantage A, th
 
 Advantages are not normalised, so the weight ``tau`` of the entropy H is in units of reward: where the loss is least, pi
 is in proportion to exp(q / tau). It falls geometrically, as in ``espg``. The magnet is a copy of the policies that is
-renewed every so many iterations: with it the steps are those of magnetic mirror descent (S. Sokota et al., "A unified
-approach to reinforcement learning, quantal response equilibria, and two-player zero-sum games", ICLR 2023).
+renewed every so many iterations, after magnetic mirror descent (S. Sokota et al., "A unified approach to reinforcement
+learning, quantal response equilibria, and two-player zero-sum games", ICLR 2023), whose proximal step the clip stands
+in for.
 
 Discards have both networks, too, with ``discards: policy``. With ``discards: values`` they have the critic alone, and
 while collecting pi is what a policy would end as, in proportion to exp(q / tau). In the end the best discard is taken
@@ -41,7 +42,7 @@ from agents.neural.networks import CandidateNetwork, FastNetwork
 from cribbage_env.jit import jit
 from experiments.train_config import PpoConfig
 from experiments.training.collect import Decisions, collect, entries_of, joined
-from experiments.training.dmc import value_regression
+from experiments.training.dmc import explained, value_regression
 from experiments.training.learner import Figures, Learner, Setup, geometric, load_weights
 
 _TEMPERATURES = {"discard": 0.2, "play": 1.0}
@@ -194,14 +195,13 @@ class PpoLearner(Learner):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.settings = setup.config.learner  # type: ignore[assignment]
-        known_weight = 1.0 if self.config.collect.episode == "deal" else 0.0  # deals are worth points
         of_values = self.settings.discards == "values"
         self._policies = ("play",) if of_values else KINDS
         self._critics = {"discard": "discard" if of_values else "critic_discard", "play": "critic_play"}
-        self.add("discard", "discard", known_weight)
+        self.add("discard", "discard", self.known_weight)
         self.add("play", "play", 0.0)
         for kind in self._policies:
-            self.add(self._critics[kind], kind, known_weight)
+            self.add(self._critics[kind], kind, self.known_weight)
         self._magnet: dict[str, CandidateNetwork] = {}
         if self.settings.magnet > 0:
             self._renew_magnet()
@@ -330,8 +330,7 @@ class PpoLearner(Learner):
             self, self._critics[kind], samples.features[taken], samples.known[taken], experience.targets, lr,
             self.settings.passes, iteration, len(KINDS) + KINDS.index(kind),
         )  # fmt: skip
-        variance = float(experience.targets.var(dtype=np.float64)) if len(samples) else 0.0
-        return {f"loss_{kind}": loss, f"explained_{kind}": 1.0 - loss / variance if variance > 0 else 0.0}
+        return {f"loss_{kind}": loss, f"explained_{kind}": explained(loss, experience.targets)}
 
 
 @jit(_nrt=False)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from agents.neural.features import FeatureSet
 from cribbage_env.streams import combine_arrays
+from experiments.training.streams import units
 
 _TYPES = (np.uint8, np.uint16, np.uint32)
 
@@ -172,8 +173,7 @@ class Reservoir:
 def _places(key: int, numbers: NDArray[np.int64], capacity: int) -> NDArray[np.int64]:
     """The places (S,) of the decisions with these numbers; those from ``capacity`` up are outside."""
     drawn = combine_arrays(np.full(len(numbers), key, np.uint64), numbers)
-    units = (drawn >> np.uint64(11)).astype(np.float64) / float(2**53)
-    return np.where(numbers < capacity, numbers, (units * (numbers + 1)).astype(np.int64))
+    return np.where(numbers < capacity, numbers, (units(drawn) * (numbers + 1)).astype(np.int64))
 
 
 def _with_room(values: NDArray[Any], room: int) -> NDArray[Any]:

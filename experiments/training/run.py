@@ -50,7 +50,7 @@ from experiments.run_folder import (
     write_whole,
 )
 from experiments.tournament.report import percent, table
-from experiments.train_config import TrainConfig
+from experiments.train_config import FREE_TO_CHANGE, TrainConfig
 from experiments.training.evaluation import EXPLOITABILITY, Evaluation, Evaluator
 from experiments.training.league import League
 from experiments.training.learner import Learner, NotFinite, Setup
@@ -59,7 +59,6 @@ from experiments.training.ranks import Ranks
 
 CONFIG, SESSIONS, CHECKPOINTS, BEST, POOL = "config.yaml", "sessions.json", "checkpoints", "best.pt", "pool"
 _EVENTS = "events.out.tfevents."
-FREE_TO_CHANGE = ("output", "threads")  # keys that may differ when a run goes on: they don't change what is learned
 
 LEARNERS = {
     "dmc": "DmcLearner",
@@ -94,7 +93,7 @@ class _Counters:
 class _Best:
     """The best checkpoint so far."""
 
-    figure: float  # the win rate with fresh deals, or minus the exploitability
+    figure: float  # the win rate on the deals that confirm, or minus the exploitability
     decisions: int
 
 
@@ -195,7 +194,7 @@ class Run:
             figure = (
                 f"exploitability {-self._best.figure:.4f}"
                 if what == EXPLOITABILITY
-                else f"{100 * self._best.figure:.1f} % against {what}, with fresh deals"
+                else f"{100 * self._best.figure:.1f} % against {what}, on the deals that confirm"
             )
             sections.append(f"best: {self.folder / BEST}, after {self._best.decisions:,} decisions: {figure}")
         sections.append(f"written: {self.folder / CHECKPOINT}")
@@ -224,12 +223,14 @@ class Run:
         evaluating = before_this - metrics.training_seconds if metrics is not None else 0.0
         try:
             progress = self._progress(before_this - evaluating)
-            if progress >= 1.0 and first:  # a finished run was resumed
-                self._evaluate(True, stop, pool)
+            if progress >= 1.0 and metrics is not None:  # a run was resumed that had only its last evaluation to do
+                metrics.complete(self._evaluate(True, stop, pool))
+                self._last_checkpoint = -1  # it may know a better one by now
+                self._write_checkpoint()
             stopped = self._ranks.any(stop.asked)
             while progress < 1.0 and not stopped:
                 before = self._counters.decisions
-                row = self._iterate(progress, pool)
+                row, best = self._iterate(progress, pool), self._best
                 training = time.monotonic() - began - evaluating
                 progress = self._progress(training)
                 last = progress >= 1.0
@@ -243,7 +244,8 @@ class Run:
                 stopped = self._ranks.any(stop.asked)
                 if metrics is not None:
                     metrics.write(row | {"seconds": time.monotonic() - began, "training_seconds": training})
-                    if last or stopped or _passes(self.config.checkpoint.every, before, self._counters.decisions):
+                    checkpoint_due = _passes(self.config.checkpoint.every, before, self._counters.decisions)
+                    if last or stopped or checkpoint_due or self._best is not best:
                         self._write_checkpoint()
                 bar.set_postfix_str(self._postfix(row), refresh=False)
                 bar.update(self._counters.decisions - before)
@@ -338,8 +340,9 @@ class Run:
     def _keep_best(self, agent: NeuralAgent, columns: Mapping[str, float], stop: StopRequest) -> None:
         """Write ``best.pt`` if this is the best so far.
 
-        A win rate is the highest of many by chance, too: it must also be higher than the best one's on deals that no
-        evaluation uses, the same for all. The exploitability is exact.
+        A win rate is the highest of many by chance, too: it must also be higher than the best one's on other deals,
+        the same for all, that no evaluation uses. (That figure still favours the best a little, being chosen by it; a
+        last word is a match with another seed.) The exploitability is exact.
         """
         criterion = self.config.evaluation.best
         if criterion == EXPLOITABILITY and EXPLOITABILITY in columns:
@@ -350,11 +353,11 @@ class Run:
             figure = self._evaluator.confirm(agent, criterion, lambda: stop.asked).value
             if stop.asked:
                 return
-            self._highest = columns[f"{criterion}: win rate"]
         else:
             return
         if self._best is None or figure > self._best.figure:
             self._best = _Best(figure, self._counters.decisions)
+            self._highest = columns.get(f"{criterion}: win rate")
             write_whole(self.folder / BEST, self._checkpoint())
 
     def _line(self) -> str:

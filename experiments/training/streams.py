@@ -6,6 +6,7 @@ So a run needs no random state in its checkpoints beyond the seed and the counte
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cribbage_env.streams import combine
 
@@ -18,3 +19,8 @@ def stream(seed: int, *values: int) -> int:
     for value in values:
         key = int(combine(np.uint64(key), value))
     return key
+
+
+def units(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Keys that were combined for one draw each -> numbers in [0, 1), of the same shape."""
+    return (keys >> np.uint64(11)).astype(np.float64) / float(2**53)

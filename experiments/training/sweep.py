@@ -38,13 +38,12 @@ from experiments.run_folder import (
     release_folder,
     replacing,
 )
-from experiments.train_config import TrainConfig
+from experiments.train_config import FREE_TO_CHANGE, TrainConfig
 
 MOST_RUNS = 10_000
 STATE, TABLE = "sweep.json", "sweep.csv"
 _LOG = ".log"
 _OF_THE_SWEEP = ("name", "output")  # keys that say where it goes
-_FREE = ("output", "threads")  # keys in which a run that goes on may differ
 _NUMBER = r"[-+]?[\w.]*?"
 _LONGEST = 120  # of a folder's name
 
@@ -394,7 +393,7 @@ def _take_up(sweep: _Sweep, state: Mapping[str, Any]) -> None:
         if not path.exists():  # it was not begun
             continue
         began = load_config(path, TrainConfig)
-        differing = differences(began.model_dump(mode="json"), run.config.model_dump(mode="json"), _FREE)
+        differing = differences(began.model_dump(mode="json"), run.config.model_dump(mode="json"), FREE_TO_CHANGE)
         if differing:
             raise UserError(
                 f"the run {run.name} in {str(sweep.folder)!r} was started with another config: {differing[0]}; resume "

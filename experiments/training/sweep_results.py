@@ -143,5 +143,6 @@ def _text(name: str, estimate: Estimate) -> str:
     if name.endswith(_WIN_RATE):
         return f"{100 * estimate.value:.1f} %" if without else percent(estimate)
     places = {"decisions": 0, EXPLOITABILITY: 4}.get(name, 2)
-    half = "" if without else f" ±{(estimate.high - estimate.low) / 2:,.{places}f}"
+    # the farther bound: the other one may have been cut
+    half = "" if without else f" ±{max(estimate.high - estimate.value, estimate.value - estimate.low):,.{places}f}"
     return f"{estimate.value:,.{places}f}{half}"

@@ -25,7 +25,7 @@ def setup(start: str, algorithm: str = "espg", **network: Any) -> Setup:
 def test_a_run_begins_with_the_weights_of_a_checkpoint(tmp_path: Path, algorithm: str) -> None:
     path = write_sample(tmp_path / "sample.pt")
     shape = read_checkpoint(path)["network"]
-    learner = make_learner(
+    learner = make_learner(  # the sample doesn't say which learner it is of
         setup(str(path), algorithm, discard_hidden=shape["discard_hidden"], play_hidden=shape["play_hidden"])
     )
     for kind in KINDS:
@@ -36,6 +36,13 @@ def test_a_run_begins_with_the_weights_of_a_checkpoint(tmp_path: Path, algorithm
 def test_it_can_begin_with_the_published_agent() -> None:
     learner = make_learner(setup("neural", discard_hidden=[32, 32], play_hidden=[112, 32]))
     assert learner.weights()["play"]["wide"].count_nonzero() > 100_000
+
+
+def test_weights_of_another_kind_are_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"network\.start: 'neural' was learned by espg, .* logits; those of dmc are va"
+    ):
+        make_learner(setup("neural", "dmc", discard_hidden=[32, 32], play_hidden=[112, 32]))
 
 
 def test_weights_of_another_shape_are_refused() -> None:

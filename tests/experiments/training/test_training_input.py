@@ -48,6 +48,8 @@ def config_file(tmp_path: Path) -> Path:
         ("opponents.agents={rondom: 0.5}", "opponents.agents: unknown agent 'rondom'; did you mean 'random'?"),
         ("opponents.agents={random: 1.5}", "opponents.agents.random: "),
         ("opponents.pool={share: 0.5, folder: none}", "opponents.pool.folder 'none': there is no such folder"),
+        ("opponents.pool={folder: none}", "opponents.pool: folder needs a share above 0"),
+        ("learner.temperature=1e-7", "learner.temperature: must be 0 or at least 1e-06"),
         ("budget.decisions=null", "budget: set decisions or minutes"),
         ("budget.decisions=0", "budget.decisions: "),
         ("budget.decisions=1e6", "budget.decisions: "),
