@@ -41,6 +41,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "espg": {"learner": {"algorithm": "espg"}},
     "ppo": {"learner": {"algorithm": "ppo", "discards": "policy", "magnet": 0.1, "magnet_every": 2}},
     "nfsp": {"learner": {"algorithm": "nfsp", "anticipatory": 0.5, "memory": 100, "policy_steps": 3}},
+    "distill": {"learner": {"algorithm": "distill", "teacher": "greedy", "mix": 0.3}},
     # a batch is all there is, so that one process and two ranks do the same but for rounding
     "dmc whole": {"learner": {"algorithm": "dmc", "batch_size": 2**20, "lr": 1e-3}},
     "espg whole": {"learner": {"algorithm": "espg", "batch_size": 2**20, "lr": 1e-3}},

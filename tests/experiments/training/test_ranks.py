@@ -121,7 +121,8 @@ def test_what_ranks_tell_each_other(two: tuple[Path, list[dict[str, Any]]]) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["dmc", "espg", "ppo", "nfsp", "dmc whole", "espg whole", "none", "minutes", "interrupted", "resumed"]
+    "name",
+    ["dmc", "espg", "ppo", "nfsp", "distill", "dmc whole", "espg whole", "none", "minutes", "interrupted", "resumed"],
 )
 def test_ranks_learn_the_same(name: str, two: tuple[Path, list[dict[str, Any]]]) -> None:
     """Weights, their averages and the optimisers' states, bit by bit."""

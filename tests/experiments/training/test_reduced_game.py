@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,9 +151,9 @@ def test_the_value_is_that_of_a_linear_program_and_the_solvers_policy_is_not_exp
         assert exploitability(game.walker, *game.policy(uniform)).mean > 0.1
 
 
-def trained(algorithm: str) -> Learner:
+def trained(algorithm: str, **changes: Any) -> Learner:
     """What comes of the config of the reduced game, without a run around it."""
-    config = reduced_config(algorithm)
+    config = reduced_config(algorithm, **changes)
     load_modules(config.modules)
     learner = make_learner(Setup(config, torch.device("cpu"), 1))
     assert config.budget.decisions is not None
@@ -171,11 +172,17 @@ def trained(algorithm: str) -> Learner:
     return learner
 
 
-@pytest.mark.parametrize("algorithm", LEARNERS)
-def test_a_learner_solves_the_reduced_game(algorithm: str) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "changes"),
+    [
+        *((algorithm, {}) for algorithm in LEARNERS),
+        pytest.param("ppo", {"magnet": 0.1}, id="ppo, magnet", marks=pytest.mark.slow),
+    ],
+)
+def test_a_learner_solves_the_reduced_game(algorithm: str, changes: dict[str, Any]) -> None:
     """To 0.02 points a deal, of what plays: a best response wins no more against it."""
     game = ReducedGame("4567")
-    agent = trained(algorithm).agent("trained")
+    agent = trained(algorithm, learner=changes).agent("trained")
     assert game.exploitability(agent) < 0.02
     assert play_value(game.walker, *game.policy(agent)) == pytest.approx(game.value(), abs=0.02)
 
