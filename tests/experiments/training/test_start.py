@@ -34,7 +34,7 @@ def test_a_run_begins_with_the_weights_of_a_checkpoint(tmp_path: Path, algorithm
 
 
 def test_it_can_begin_with_the_published_agent() -> None:
-    learner = make_learner(setup("neural", discard_hidden=[32, 32], play_hidden=[112, 32]))
+    learner = make_learner(setup("neural", discard_hidden=[32, 32], play_hidden=[128, 32]))
     assert learner.weights()["play"]["wide"].count_nonzero() > 100_000
 
 
@@ -42,9 +42,9 @@ def test_weights_of_another_kind_are_refused() -> None:
     with pytest.raises(
         UserError, match=r"network\.start: 'neural' was learned by espg, .* logits; those of dmc are va"
     ):
-        make_learner(setup("neural", "dmc", discard_hidden=[32, 32], play_hidden=[112, 32]))
+        make_learner(setup("neural", "dmc", discard_hidden=[32, 32], play_hidden=[128, 32]))
 
 
 def test_weights_of_another_shape_are_refused() -> None:
     with pytest.raises(UserError, match=r"network\.start: 'neural' .* the discard network are of another shape"):
-        make_learner(setup("neural", discard_hidden=[16, 16], play_hidden=[112, 32]))
+        make_learner(setup("neural", discard_hidden=[16, 16], play_hidden=[128, 32]))
