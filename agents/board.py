@@ -233,8 +233,13 @@ def _read_arrays(source: Any, name: str) -> dict[str, NDArray[Any]]:
             return {key: archive[key] for key in archive.files}
     except FileNotFoundError:
         raise AgentError(f"no board table {name!r}; `cribbage analyse board SPEC` makes one") from None
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, KeyError) as error:
-        raise AgentError(f"{name!r} is not a board table: {str(error) or type(error).__name__}") from None
+    except OSError as error:
+        raise AgentError(f"can't read the board table {name!r}: {error.strerror or error}") from None
+    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile, KeyError):
+        raise AgentError(
+            f"{name!r} is not a board table: it is cut short, damaged, or another file; `cribbage analyse board SPEC` "
+            "makes one"
+        ) from None
 
 
 def _outcomes(arrays: dict[str, NDArray[Any]], name: str) -> DealOutcomes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -197,26 +198,31 @@ class StopRequest:
 
     Args:
         said: whether the first one is answered with a line on standard error.
+        ends: whether it is also asked by the signals with which schedulers and closed terminals end a process, SIGTERM
+            and SIGHUP. Not for work with processes that inherit what is done at a signal.
     """
 
-    def __init__(self, said: bool = True) -> None:
+    def __init__(self, said: bool = True, ends: bool = False) -> None:
         self.asked = False
         self._said = said
-        self._before: Any = None
+        self._signals = [signal.SIGINT, *((signal.SIGTERM, signal.SIGHUP) if ends else ())]
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopRequest:
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+        if threading.current_thread() is threading.main_thread():
+            for one in self._signals:
+                if signal.getsignal(one) in (signal.default_int_handler, signal.SIG_DFL):
+                    self._before[one] = signal.signal(one, self._on_interrupt)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for one, before in self._before.items():
+            signal.signal(one, before)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
         if self._said:  # not by print(): the signal may have come in the middle of one
-            os.write(2, b"\nstopping after this step (Ctrl-C again: at once)\n")
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                os.write(2, b"\nstopping after this step (Ctrl-C again: at once)\n")

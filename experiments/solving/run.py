@@ -88,7 +88,8 @@ class Solve:
         self.folder = Path(config.output) if config.output is not None else RUNS / config.name
         self._began = time.monotonic() - time.process_time()  # with the time that the imports took
         self._seconds_before = self._cpu_before = 0.0
-        load_modules(config.modules)
+        with named_in("modules"):
+            load_modules(config.modules)
         with named_in("prior"):
             self._prior = UNIFORM if config.prior == UNIFORM else make_agent(config.prior)
         state = self._read_state() if resume else None

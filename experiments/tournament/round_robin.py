@@ -78,7 +78,8 @@ class Tournament:
             AgentError: one that can't be made.
         """
         if not self.agents:
-            load_modules(self.config.modules)
+            with named_in("modules"):
+                load_modules(self.config.modules)
             self.agents = make_entrants(self.config.agents)
 
     @property

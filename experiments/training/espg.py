@@ -56,7 +56,6 @@ from experiments.training.collect import draw_candidates, entries_of, explored, 
 from experiments.training.dmc import explained, value_regression
 from experiments.training.league import ITSELF
 from experiments.training.learner import Figures, Learner, Setup, geometric, load_weights
-from experiments.training.objective import Objective
 from experiments.training.starts import deal_starts
 from experiments.training.streams import EXPLORATION, stream
 
@@ -147,8 +146,6 @@ class EspgLearner(Learner):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.settings = setup.config.learner  # type: ignore[assignment]
-        collect = self.config.collect
-        self._objective = Objective.of(collect.reward, collect.board, self.config.rules.rules())
         self._overlaps = self.config.opponents.pool.share == 0
         self._ahead: list[_Part] | None = None  # what was collected for the next iteration
         self._behind: dict[str, CandidateNetwork] | None = None  # and the networks that did it
@@ -240,7 +237,7 @@ class EspgLearner(Learner):
             seats,
             combine_arrays(keys[every], 2**8 + seats),
             agent.network("play").values,
-            self._objective,
+            self.objective,
             Sampling(self.settings.full_reach, self.settings.explore, self.settings.tremble, self.shape.scores),
             self.league if drawn is not None else None,
             drawn,
@@ -302,8 +299,8 @@ class EspgLearner(Learner):
         returns = value[deals, seats]
         if len(deals):
             show = shown_points(rows)
-            point = self._objective.measure(rows).point[deals]
-            if self._objective.kind == POINTS_REWARD:  # the play alone is in the values
+            point = self.objective.measure(rows).point[deals]
+            if self.objective.kind == POINTS_REWARD:  # the play alone is in the values
                 own_crib = np.where(rows[deals, DEALER] == seats, 1.0, -1.0)
                 returns = returns + known[:, 0] + own_crib * show[deals, 2]
             else:  # everything is, and what the discard could not change is taken out: a control variate

@@ -232,7 +232,10 @@ class League:
         """
         members = []
         for name, total, count in state["members"]:
-            content = read_checkpoint(self._path(str(name)))
+            path = self._path(str(name))
+            if not path.exists():
+                raise ValueError(f"the past self {str(path)!r} of its pool is gone")
+            content = read_checkpoint(path)
             members.append(_Member(str(name), self._agent(name, content), None, float(total), float(count)))
         self._members = members
         self._entered = self._written = int(state["entered"])

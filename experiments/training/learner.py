@@ -27,6 +27,7 @@ from agents.neural.published import read_weights
 from experiments.config import UserError
 from experiments.train_config import TrainConfig
 from experiments.training.league import League
+from experiments.training.objective import Objective
 from experiments.training.ranks import Ranks
 from experiments.training.streams import BATCHES, WEIGHTS, stream
 
@@ -198,6 +199,9 @@ class Learner(ABC):
             self._start = read_weights(start) if start is not None else None
         if self._start is not None:
             self._check_start(self._start)
+        collect = self.config.collect
+        with named_in("collect.board"):  # read before a run writes or deletes anything
+            self.objective = Objective.of(collect.reward, collect.board, self.config.rules.rules())
         self.trained: dict[str, Trained] = {}
         """By name; ``discard`` and ``play`` are what plays."""
 

@@ -267,4 +267,4 @@ def _gpus() -> int:
 def _one_line(error: Exception) -> str:
     """What an error says, without the place in PyTorch's code that some begin with."""
     lines = re.sub(r"^\[[^]]*\] *", "", str(error)).splitlines() or [type(error).__name__]
-    return lines[0][:160]
+    return lines[0].partition(". ")[0]

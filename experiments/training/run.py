@@ -30,7 +30,7 @@ import torch
 from tqdm import tqdm
 
 import cribbage_env
-from agents import load_modules
+from agents import load_modules, named_in
 from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import CHECKPOINT, FORMAT, checkpoint_bytes, read_checkpoint
 from agents.neural.features import FEATURES_VERSION
@@ -129,7 +129,8 @@ class Run:
         self._threads = config.threads if config.threads is not None else max(1, _cores() // self._ranks.local_size)
         device = self._ranks.device(config.device)
         with self._ranks.together():
-            load_modules(config.modules)
+            with named_in("modules"):
+                load_modules(config.modules)
             self._evaluator = Evaluator(config, self._threads)
             self._league = League(config, self._ranks, self.folder / POOL, resume, device)
             self._learner = make_learner(Setup(config, device, self._threads, self._ranks, self._league))
@@ -163,17 +164,16 @@ class Run:
         torch.set_num_threads(1)  # learners have threads of their own, and results must not depend on how many
         try:
             with (
-                StopRequest(said=self._ranks.first) as stop,
+                StopRequest(said=self._ranks.first, ends=True) as stop,
                 ThreadPoolExecutor(max(2, self._threads), initializer=torch.set_num_threads, initargs=(1,)) as pool,
             ):
                 return self._train(command, stop, pool)
         except BrokenPipeError:  # the reader of the output has gone: nothing of the folder's
             raise
         except OSError as error:
-            raise UserError(
-                f"can't write to {str(self.folder)!r}: {error.strerror or error}; what was written before is whole, "
-                "go on with --resume"
-            ) from None
+            whole = (self.folder / CHECKPOINT).exists()
+            then = "what was written before is whole, go on with --resume" if whole else "start again with --overwrite"
+            raise UserError(f"can't write to {str(self.folder)!r}: {error.strerror or error}; {then}") from None
         finally:
             torch.set_num_threads(torch_threads)
 
@@ -181,7 +181,8 @@ class Run:
         """What came out, as text."""
         rows = [["against", "games", "wins"]]
         rows += [[one.opponent, f"{one.games:,}", percent(one.win_rate)] for one in self.evaluations]
-        sections = [f"{self._counters.decisions:,} decisions in {self._counters.games:,} episodes of self-play"]
+        of = " of self-play" if self.config.opponents.itself == 1.0 else ""
+        sections = [f"{self._counters.decisions:,} decisions in {self._counters.games:,} episodes{of}"]
         if self.evaluations:
             sections.append(table(rows, left=1))
             sections.append("[ ]: 95 % confidence intervals; games in pairs on the same deals, seats swapped")
@@ -202,10 +203,11 @@ class Run:
 
     def _train(self, command: Sequence[str], stop: StopRequest, pool: ThreadPoolExecutor) -> bool:
         first = self._ranks.first
-        if self._counters.iteration == 0 and first:
+        if first and (self._counters.iteration == 0 or not (self.folder / CONFIG).exists()):
             with replacing(self.folder / CONFIG) as temporary:
                 temporary.write_text(config_text(self.config), encoding="utf-8")
-            self._write_checkpoint()
+            if self._counters.iteration == 0:
+                self._write_checkpoint()
         metrics = None
         if first:
             self._note_session(command)
@@ -239,7 +241,6 @@ class Run:
                 exploit_due = exploit is not None and (last or _passes(exploit.every, before, self._counters.decisions))
                 if first and (due or exploit_due):
                     row |= self._evaluate(last, stop, pool, due, exploit_due)
-                    tqdm.write(self._line())
                 evaluating = time.monotonic() - began - training
                 stopped = self._ranks.any(stop.asked)
                 if metrics is not None:
@@ -247,6 +248,8 @@ class Run:
                     checkpoint_due = _passes(self.config.checkpoint.every, before, self._counters.decisions)
                     if last or stopped or checkpoint_due or self._best is not best:
                         self._write_checkpoint()
+                if first and (due or exploit_due) and (self.evaluations or self.exploitability is not None):
+                    self._say(self._line())
                 bar.set_postfix_str(self._postfix(row), refresh=False)
                 bar.update(self._counters.decisions - before)
         finally:
@@ -360,6 +363,24 @@ class Run:
             self._highest = columns.get(f"{criterion}: win rate")
             write_whole(self.folder / BEST, self._checkpoint())
 
+    def _say(self, line: str) -> None:
+        """Print a line; nothing is lost where nobody can read it any more.
+
+        Raises:
+            BrokenPipeError, UserError: the reader has gone, or standard output can't be written to; a checkpoint is
+                there.
+        """
+        try:
+            tqdm.write(line)
+        except OSError as error:
+            self._write_checkpoint()
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise UserError(
+                f"can't write to standard output: {error.strerror or error}; the run in {str(self.folder)!r} is whole, "
+                "go on with --resume"
+            ) from None
+
     def _line(self) -> str:
         rates = [f"{100 * one.win_rate.value:.1f} % against {one.opponent}" for one in self.evaluations]
         exact = [f"exploitability {self.exploitability:.4f}"] if self.exploitability is not None else []
@@ -444,19 +465,25 @@ class Run:
                 self._learner.restore(training["learner"])
                 self._league.restore(training["league"])
                 best = training["best"]
-                self._best = None if best is None else _Best(float(best[0]), int(best[1]))
-                self._highest = None if training["highest"] is None else float(training["highest"])
+                if best is not None and self._best_is_there():
+                    self._best = _Best(float(best[0]), int(best[1]))
+                    self._highest = None if training["highest"] is None else float(training["highest"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(
                 f"{str(path)!r} has no whole state of training ({error}); it plays, but can't go on"
             ) from None
         if differing:
+            differing.sort(key=lambda one: one.startswith("name "))  # which follows from the others
             raise UserError(
                 f"the run in {str(self.folder)!r} was started with another config: {differing[0]}; resume it with "
                 "its own, or start another run with --output"
             )
         self._counters = counters
         self._last_checkpoint = counters.iteration
+
+    def _best_is_there(self) -> bool:
+        """Whether the best checkpoint's file is; if somebody has taken it away, the best is looked for anew."""
+        return self._ranks.from_first((self.folder / BEST).exists())
 
     def _note_session(self, command: Sequence[str]) -> None:
         path = self.folder / SESSIONS

@@ -443,7 +443,7 @@ def _at_the_same_time(sweep: _Sweep, left: Sequence[SweptRun], jobs: int) -> Non
     running: dict[str, tuple[SweptRun, subprocess.Popen[bytes]]] = {}
     told = False
     try:
-        with StopRequest() as stop:
+        with StopRequest(ends=True) as stop:
             while running or (waiting and not stop.asked):
                 while waiting and len(running) < jobs and not stop.asked:
                     run = waiting.pop(0)

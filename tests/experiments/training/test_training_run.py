@@ -159,8 +159,10 @@ def test_a_resumed_run_may_have_another_number_of_threads(tmp_path: Path, monkey
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
-@pytest.mark.parametrize("learner", [{}, ESPG], ids=["dmc", "espg"])
-def test_ctrl_c_saves_and_resume_goes_on(learner: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("learner", "stop"), [({}, signal.SIGINT), (ESPG, signal.SIGTERM)], ids=["dmc, Ctrl-C", "espg, told to end"]
+)
+def test_an_interrupt_saves_and_resume_goes_on(learner: dict[str, Any], stop: int, tmp_path: Path) -> None:
     data = small_data(
         learner=learner,
         budget={"decisions": 60_000},
@@ -175,7 +177,7 @@ def test_ctrl_c_saves_and_resume_goes_on(learner: dict[str, Any], tmp_path: Path
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (metrics.exists() and len(rows_of(tmp_path / "run")) >= 3):
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "--resume goes on" in errors
@@ -186,6 +188,57 @@ def test_ctrl_c_saves_and_resume_goes_on(learner: dict[str, Any], tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "decisions in" in done.stdout
     assert int(rows_of(tmp_path / "run")[-1]["decisions"]) >= 60_000
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(BrokenPipeError(), BrokenPipeError), (OSError(28, "No space left on device"), UserError)]
+)
+def test_nothing_is_lost_if_nobody_can_read_the_output(
+    error: OSError, raised: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small(evaluation={"opponents": ["random"], "every": 450}, checkpoint={"every": 10**9})
+
+    def unreadable(*_: object) -> None:
+        raise error
+
+    folders = [tmp_path / name for name in ("whole", "broken")]
+    for folder in folders:
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        with monkeypatch.context() as patch:
+            if folder.name == "broken":
+                patch.setattr("experiments.training.run.tqdm.write", unreadable)
+                with pytest.raises(raised) as caught:
+                    Run(config).train()
+                assert raised is BrokenPipeError or "standard output: No space left" in str(caught.value)
+                (row,) = rows_of(folder / "runs" / "train")
+                assert row["random: win rate"]
+                assert read_checkpoint(folder / "runs" / "train")["training"]["iteration"] == 1
+        if folder.name == "whole":
+            assert Run(config).train()
+    assert Run(config, resume=True).train()
+    rows = [untimed(rows_of(folder / "runs" / "train")) for folder in folders]
+    assert rows[0] == rows[1]
+
+
+def test_an_interrupted_last_evaluation_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small(output=str(tmp_path / "run"), evaluation={"opponents": ["random"], "every": None, "best": "random"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_evaluate", lambda *_: {})  # as after Ctrl-C in it
+        Run(config).train()
+    before = rows_of(tmp_path / "run")
+    assert not before[-1]["random: win rate"]
+    assert Run(config, resume=True).train()
+    after = rows_of(tmp_path / "run")
+    assert 0 < float(after[-1]["random: low"]) < float(after[-1]["random: win rate"]) < 1
+    assert [row | {"random: win rate": "", "random: low": "", "random: high": ""} for row in after] == before
+    best = read_checkpoint(tmp_path / "run")["training"]["best"]
+    assert best[1] == int(after[-1]["decisions"])
+    (tmp_path / "run" / "best.pt").unlink()
+    again = Run(config, resume=True)
+    assert again.train()
+    assert (tmp_path / "run" / "best.pt").exists()  # which the report says, too
+    assert "best.pt" in again.report()
 
 
 # --- The folder ---------------------------------------------------------------------------------------------
