@@ -211,7 +211,8 @@ class StopRequest:
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
             for one in self._signals:
-                if signal.getsignal(one) in (signal.default_int_handler, signal.SIG_DFL):
+                usual = signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL
+                if signal.getsignal(one) is usual:
                     self._before[one] = signal.signal(one, self._on_interrupt)
         return self
 

@@ -197,6 +197,9 @@ class Own(Agent):
         self.mode, self.seconds = mode, seconds
 
     def policy(self, observations, masks):
+        if self.seconds:
+            with open("asked", "w") as file:
+                file.write("yes")
         time.sleep(self.seconds)
         if self.mode == "raise":
             raise RuntimeError("a bug of the user's")
@@ -463,8 +466,7 @@ def test_ctrl_c_keeps_whole_pairs(tmp_path: Path) -> None:
 def test_a_second_ctrl_c_does_not_wait_for_a_slow_agent(own_agent: Path, tmp_path: Path) -> None:
     argv = ["evaluate", "own:seconds=100", "random", "--module", "own_agent.py", "--output", "out"]
     process = start(*argv, folder=tmp_path)
-    wait_until_larger(tmp_path / "out" / "sessions.json", 0, process)
-    time.sleep(1)
+    wait_until_larger(tmp_path / "asked", 0, process)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -175,7 +175,7 @@ def test_members_lie_in_files_and_are_read_again(tmp_path: Path) -> None:
     acted = [one.act(opponents, observations, masks, keys) for one in (league, again)]
     assert (acted[0] == acted[1]).all()
     (tmp_path / "pool" / names[0]).unlink()
-    with pytest.raises(ValueError, match=r"no checkpoint .*000000002000\.pt"):
+    with pytest.raises(ValueError, match=r"the past self .*000000002000\.pt' of its pool is gone"):
         League(config, folder=tmp_path / "pool", resume=True).restore(league.state())
 
 
