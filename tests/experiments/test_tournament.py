@@ -297,7 +297,7 @@ def test_what_was_finished_before_an_agent_fails_is_kept(own_agent: Path, capsys
     )
     said = error_of(capsys, "tournament", "own.yaml")
     assert "'own:mode=raise' failed in the match greedy – own:mode=raise: RuntimeError: a bug of the user's" in said
-    assert "(own_agent.py, line 14)" in said
+    assert "(own_agent.py, line 17)" in said
     assert {path.name for path in Path("out").iterdir()} == UNFINISHED
     assert len(rows_of(Path("out/games.csv"))) == 20
     assert len(rows_of(Path("out/summary.csv"))) == 1
