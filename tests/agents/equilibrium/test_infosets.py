@@ -291,6 +291,7 @@ def test_what_the_agent_is_asked(tree: Tree, random_throws: NDArray[np.float32],
     assert (again.rows()[0] == observations[rows]).all()
 
 
+@pytest.mark.slow
 def test_what_the_agent_is_asked_at_solo_ends(tree: Tree, random_throws: NDArray[np.float32]) -> None:
     rng = np.random.default_rng(2)
     ends = np.flatnonzero(np.diff(tree.end_slots) > 0)
@@ -459,7 +460,8 @@ def some_kept(seed: int, number: int) -> tuple[NDArray[np.bool_], NDArray[np.boo
     return both[0], both[1]
 
 
-@pytest.mark.parametrize("kind", [17, pytest.param(GREEDY, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [17, GREEDY])
 def test_an_agent_that_plays_by_rank(tree: Tree, random_throws: NDArray[np.float32], kind: int) -> None:
     """Asked through observations it does what its policy says, so that its values and exploitability are the same."""
     kept = some_kept(kind + 5, 25)

@@ -302,6 +302,7 @@ def test_the_teacher_of_the_reduced_game_has_solved_it() -> None:
     assert ReducedGame("4567").exploitability(make_agent("reduced_solution")) < 0.002
 
 
+@pytest.mark.slow  # test_reduced_game.py trains the same without a run around it
 def test_it_solves_a_reduced_game(tmp_path: Path) -> None:
     run = Run(reduced_config("distill", output=str(tmp_path / "run"), evaluation={"exploitability": {}}))
     assert run.train()

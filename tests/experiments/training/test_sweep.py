@@ -333,6 +333,7 @@ def test_the_folder_of_a_sweep(config_file: str, capsys: pytest.CaptureFixture[s
     assert "which is not of a sweep" in says("seed=5..5", "--output", "run", "--overwrite")
 
 
+@pytest.mark.slow
 def test_several_runs_at_the_same_time(config_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Interrupted as soon as one of them is under way, then taken up again."""
     command = ["train", config_file, "budget.decisions=10_000", "--sweep", "seed=0..2"]

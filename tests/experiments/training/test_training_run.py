@@ -165,7 +165,7 @@ def test_a_resumed_run_may_have_another_number_of_threads(tmp_path: Path, monkey
 def test_an_interrupt_saves_and_resume_goes_on(learner: dict[str, Any], stop: int, tmp_path: Path) -> None:
     data = small_data(
         learner=learner,
-        budget={"decisions": 60_000},
+        budget={"decisions": 30_000},
         evaluation={"opponents": []},
         checkpoint={"every": 10_000_000},
     )
@@ -187,7 +187,7 @@ def test_an_interrupt_saves_and_resume_goes_on(learner: dict[str, Any], stop: in
     done = subprocess.run([*command, "--resume"], env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert "decisions in" in done.stdout
-    assert int(rows_of(tmp_path / "run")[-1]["decisions"]) >= 60_000
+    assert int(rows_of(tmp_path / "run")[-1]["decisions"]) >= 30_000
 
 
 @pytest.mark.parametrize(
