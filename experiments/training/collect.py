@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from agents.base import decision_keys
 from agents.neural.agent import NeuralAgent
 from agents.neural.checkpoint import KINDS
-from cribbage_env.cards import RANKS
-from cribbage_env.engine import DEALER, DECISIONS, KEPT, STARTER, THROWN, State
+from cribbage_env.engine import DEALER, DECISIONS, HEELS_PART, KEPT, PART_POINTS, STARTER, THROWN, State
 from cribbage_env.jit import jit
 from cribbage_env.scoring import show_points, show_table
 from cribbage_env.streams import combine_arrays, unit
@@ -33,9 +32,6 @@ from experiments.training.league import ITSELF, League
 from experiments.training.objective import Objective, end_values
 from experiments.training.starts import deal_starts
 from experiments.training.streams import DECKS, EXPLORATION, stream
-
-_JACK = RANKS.index("J")
-_HEELS = 2  # points to the dealer for a jack as starter
 
 
 @dataclass(frozen=True)
@@ -301,7 +297,8 @@ def _luck(kind: str, ends: State, seats: NDArray[np.int64], known: NDArray[np.fl
     luck: NDArray[np.float64] = shown[at, seats] - shown[at, 1 - seats]
     if kind == "play":
         return luck + deals * shown[:, 2]
-    return luck - known + deals * np.where(ends[:, STARTER] >> 2 == _JACK, _HEELS, 0)
+    heels = ends[:, PART_POINTS : PART_POINTS + 12].reshape(-1, 2, 6)[:, :, HEELS_PART]  # counted in every deal
+    return luck - known + heels[at, seats] - heels[at, 1 - seats]
 
 
 def joined(parts: Sequence[dict[str, Decisions]]) -> dict[str, Decisions]:
